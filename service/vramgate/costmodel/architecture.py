@@ -53,6 +53,8 @@ class Module:
     bias: int = 0
     copies: int = 1
     """How many equal modules this entry stands for (experts)."""
+    former_path: str = ""
+    """The path in transformers 4 where version 5 renamed the module; LoRA targets may name either."""
 
     @property
     def parameters(self) -> int:
@@ -230,15 +232,23 @@ class Stack:
     """The distinct kinds of block."""
     layers: tuple[int, ...]
     """For each layer, in order, the index of its kind in ``blocks``."""
+    path: str = ""
+    """Where the layers live: layer 3's query is ``{path}.3.{module.path}``."""
+    shared: bool = False
+    """Layers of one kind are the same weights (ALBERT): each kind is counted once."""
 
     def __iter__(self) -> Iterator[Block]:
         """Yield the block of each layer in order."""
         return (self.blocks[index] for index in self.layers)
 
+    def repeats(self, index: int) -> int:
+        """Return how many sets of weights the kind ``index`` has: its layers, or 1 where they share one."""
+        return 1 if self.shared else self.layers.count(index)
+
     @property
     def parameters(self) -> int:
-        """Parameters of all layers."""
-        return sum(block.parameters for block in self)
+        """Parameters of all layers, each weight once."""
+        return sum(block.parameters * self.repeats(i) for i, block in enumerate(self.blocks))
 
 
 class ModelClass(StrEnum):
@@ -277,7 +287,10 @@ class ModelArchitecture:
     max_position_embeddings: int | None = None
     image_tokens: int | None = None
     buffer_elements: int = 0
-    """Elements of non-parameter buffers that live on the card and grow with the config (GPT-2's causal mask)."""
+    """Buffers on the card, in words of 4 bytes, as the newest transformers registers them (``inv_freq`` twice).
+
+    GPT-2's causal mask (one byte an element, ``layers × max_position_embeddings²``, before transformers 5.1)
+    is not among them."""
     active_parameters: int | None = None
     """Parameters a token passes through, where it is less than all of them (experts)."""
     family: str = ""
@@ -303,13 +316,18 @@ class ModelArchitecture:
     def parameters_by_part(self) -> dict[Part, int]:
         """Return the parameters of each part; the values add up to ``parameters``."""
         counts = dict.fromkeys(Part, 0)
-        for module in self.modules():
+        for module in self.outside:
             counts[module.part] += module.parameters
+        for stack in self.stacks:
+            for index, block in enumerate(stack.blocks):
+                repeats = stack.repeats(index)
+                for module in block.modules:
+                    counts[module.part] += module.parameters * repeats
         return counts
 
     def modules(self) -> Iterator[Module]:
-        """Yield every module of every layer, then those outside the blocks."""
+        """Yield every module of every layer (shared weights once), then those outside the blocks."""
         for stack in self.stacks:
-            for block in stack:
+            for block in stack.blocks if stack.shared else stack:
                 yield from block.modules
         yield from self.outside

@@ -56,7 +56,7 @@ class PhaseBytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warning:
+class EstimateWarning:
     """Something known to mislead, about this job."""
 
     code: str
@@ -97,4 +97,4 @@ class MemoryEstimate:
     host_bytes: Bytes
     saved_bytes_per_block: Bytes
     """Bytes autograd keeps of one middle block between forward and backward; for tests and explanations."""
-    warnings: tuple[Warning, ...] = field(default=())
+    warnings: tuple[EstimateWarning, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Peak GPU memory of a training job, from first principles."""

@@ -1,0 +1,321 @@
+"""One block's attention: projections, positions, the kernel the framework would choose, and the output projection.
+
+The rules that changed with a version of transformers are named here, each with its first or last version.
+Source: traces of eleven versions (4.45 to 5.24) and their modeling code.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vramgate.costmodel.architecture import Attention, Position
+from vramgate.costmodel.blocks.norms import rms_norm_of
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.job import AttentionImplementation
+from vramgate.costmodel.kernels import (
+    Kernel,
+    Scores,
+    eager_attention,
+    fused_attention,
+    fused_rotate,
+    math_attention,
+    repeat_heads,
+    rotate,
+)
+from vramgate.costmodel.operations import FP32, cast, concatenate, copy, linear, scale, split
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Count
+
+ENABLE_GQA_SINCE = (4, 54)
+"""transformers hands grouped keys and values to the kernel (``enable_gqa``) from here on, with torch >= 2.5."""
+ENABLE_GQA_TORCH = (2, 5)
+CONTIGUOUS_QUERY = ((4, 48), (4, 55))
+"""Versions whose sdpa makes queries contiguous, so that the output is copied for its projection."""
+BOOLEAN_MASK_SINCE = (4, 53)
+"""The padding mask is boolean from here on, and cast to a bias inside every layer's sdpa call."""
+FLASH_REPEATS_UNTIL = (4, 47)
+"""Mistral's and Qwen2's FlashAttention classes repeat keys and values up to here."""
+LAYER_TABLES_UNTIL = {"mistral": (4, 47), "mixtral": (4, 47), "gemma2": (4, 46)}
+"""Families whose attention layers computed rotary tables of their own, up to this version."""
+MAX_FLASH_HEAD = 256
+SOFTMAX_IN_OWN_FORMAT = frozenset({"gpt2", "bert", "roberta", "t5", "mt5", "falcon", "gpt_bigcode"})
+"""Families whose eager code leaves the softmax in the scores' format; the others ask for fp32."""
+BROADCASTS_ONE_KEY_HEAD = frozenset({"falcon"})
+"""Families that hand one key-value head to sdpa as it is, which no fused kernel takes."""
+INDEX_BYTES = 8
+"""Bytes of a token's index, kept by padded FlashAttention."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Heads:
+    """Queries, keys and values on their way to the kernel."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    query_is_packed: bool
+    """The queries were put together by ``cat``: heads before tokens, and the kernel's output follows."""
+
+
+def attention(
+    tape: Tape, setting: Setting, shape: Attention, weights: dict[str, Weight], hidden: Tensor
+) -> Tensor:
+    """Return the attention's output after its projection; ``hidden`` stays the caller's."""
+    heads = _projected(tape, setting, shape, weights, hidden)
+    if shape.position is Position.ROTARY and shape.rotary_dim:
+        _rotated(tape, setting, shape, heads)
+    mixed = mixed_heads(tape, setting, shape, heads, output=weights["attention_output"])
+    out = linear(tape, mixed, weights["attention_output"])
+    tape.drop(mixed)
+    return out
+
+
+def _projected(
+    tape: Tape, setting: Setting, shape: Attention, weights: dict[str, Weight], hidden: Tensor
+) -> Heads:
+    tokens = setting.tokens
+    if "qkv" in weights:
+        fused = linear(tape, hidden, weights["qkv"])
+        sizes = (
+            tokens * shape.query_size,
+            tokens * shape.key_size,
+            tokens * shape.value_size,
+        )
+        query, key, value = split(tape, fused, sizes)
+        tape.drop(fused)
+        return Heads(query=query, key=key, value=value, query_is_packed=False)
+    query = linear(tape, hidden, weights["query"], transposed_gradient=_query_is_copied(shape))
+    query = _head_norm(tape, setting, weights.get("query_norm"), query)
+    key = linear(tape, hidden, weights["key"], transposed_gradient=_query_is_copied(shape))
+    key = _head_norm(tape, setting, weights.get("key_norm"), key)
+    value = linear(tape, hidden, weights["value"])
+    if setting.model_type == "opt":
+        scaled = scale(tape, query)
+        tape.drop(query)
+        query = scaled
+    return Heads(query=query, key=key, value=value, query_is_packed=False)
+
+
+def _query_is_copied(shape: Attention) -> bool:
+    """Return whether the gradient of queries and keys comes back heads-first (through the rotary code)."""
+    return shape.position is Position.ROTARY
+
+
+def _head_norm(tape: Tape, setting: Setting, weight: Weight | None, x: Tensor) -> Tensor:
+    if weight is None:
+        return x
+    out = rms_norm_of(tape, setting, x, weight)
+    tape.drop(x)
+    return out
+
+
+def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
+    """Rotate queries and keys; the old ones live until both are done."""
+    partial = shape.rotary_dim < shape.head_dim
+    if setting.transformers <= LAYER_TABLES_UNTIL.get(setting.model_type, (0, 0)):
+        _keep_own_tables(tape, setting, shape, heads)
+    fused = "rope" in setting.fused_kernels
+    old = (heads.query, heads.key)
+    turned = []
+    for x in old:
+        if fused:
+            turned.append(fused_rotate(tape, x))
+        elif partial:
+            turned.append(_rotated_part(tape, setting, shape, x))
+        else:
+            turned.append(rotate(tape, x, setting.table_width))
+    tape.drop(*old)
+    heads.query, heads.key = turned
+    heads.query_is_packed = partial and not fused
+
+
+def _keep_own_tables(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
+    """Keep the cos and sin that this layer computes for itself."""
+    tables = tape.new(
+        2 * setting.sequence * shape.rotary_dim, setting.table_width, requires_grad=False
+    )
+    if heads.query.requires_grad or heads.key.requires_grad:
+        tape.save(tables)
+    tape.drop(tables)
+
+
+def _rotated_part(tape: Tape, setting: Setting, shape: Attention, x: Tensor) -> Tensor:
+    """Rotate the first ``rotary_dim`` of every head and put the rest behind it again."""
+    front = x.elements // shape.head_dim * shape.rotary_dim
+    rotary, rest = split(tape, x, (front, x.elements - front))
+    turned = rotate(tape, rotary, setting.table_width)
+    out = concatenate(tape, turned, rest)
+    tape.drop(turned, rotary, rest)
+    return out
+
+
+def kernel_of(setting: Setting, shape: Attention, width: int) -> Kernel:
+    """Return the kernel that computes this attention, for queries of ``width`` bytes an element.
+
+    Copies PyTorch's choice (flash, then memory-efficient, then math) on the rules of its ``sdp_utils``.
+    """
+    if setting.attention is AttentionImplementation.EAGER:
+        return Kernel.EAGER
+    if setting.attention is not AttentionImplementation.SDPA:
+        return Kernel.FLASH
+    grouped = shape.heads != shape.kv_heads
+    hands_groups_on = grouped and _enables_gqa(setting, shape)
+    if shape.kv_heads == 1 and setting.model_type in BROADCASTS_ONE_KEY_HEAD:
+        return Kernel.MATH
+    plain = width < FP32 and shape.head_dim == shape.value_head_dim <= MAX_FLASH_HEAD
+    if plain and not needs_mask(setting, shape):
+        return Kernel.FLASH
+    return Kernel.MATH if hands_groups_on else Kernel.EFFICIENT
+
+
+def _enables_gqa(setting: Setting, shape: Attention) -> bool:
+    return (
+        setting.transformers >= ENABLE_GQA_SINCE
+        and setting.software.torch >= ENABLE_GQA_TORCH
+        and not needs_mask(setting, shape)
+    )
+
+
+def needs_mask(setting: Setting, shape: Attention) -> bool:
+    """Return whether sdpa is handed a mask tensor instead of a causal flag."""
+    if setting.padded or shape.position in {Position.RELATIVE, Position.ALIBI}:
+        return True
+    if setting.model_type == "gemma2":
+        return setting.transformers <= (4, 51)
+    window = shape.sliding_window
+    return window is not None and bool(np.any(setting.sequence >= window))
+
+
+def mixed_heads(
+    tape: Tape, setting: Setting, shape: Attention, heads: Heads, output: Weight
+) -> Tensor:
+    """Return the heads' mix, laid out for the output projection; the heads are let go."""
+    width = setting.compute_width if setting.autocast else heads.query.width
+    kernel = kernel_of(setting, shape, width)
+    if kernel is Kernel.EAGER:
+        return _eager(tape, setting, shape, heads)
+    sides = [cast(tape, side, width) for side in (heads.query, heads.key, heads.value)]
+    tape.drop(heads.query, heads.key, heads.value)
+    if _repeats(setting, shape, kernel):
+        for index in (1, 2):
+            repeated = repeat_heads(tape, sides[index], shape.heads // shape.kv_heads)
+            tape.drop(sides[index])
+            sides[index] = repeated
+    if kernel is Kernel.MATH:
+        out = math_attention(
+            tape,
+            *sides,
+            scores=scores_of(setting, shape),
+            out_elements=_out_elements(setting, shape),
+        )
+        tape.drop(*sides)
+        return out
+    return _fused(tape, setting, shape, sides, kernel, heads, output)
+
+
+def _fused(
+    tape: Tape,
+    setting: Setting,
+    shape: Attention,
+    sides: list[Tensor],
+    kernel: Kernel,
+    heads: Heads,
+    output: Weight,
+) -> Tensor:
+    package = setting.attention is not AttentionImplementation.SDPA
+    unpadded = package and setting.padded
+    if unpadded:  # rows without their padding: copies take the place of the originals
+        gathered = [copy(tape, side) for side in sides]
+        tape.drop(*sides)
+        sides = gathered
+    bias = _bias(tape, setting, shape) if kernel is Kernel.EFFICIENT else None
+    out = fused_attention(
+        tape,
+        *sides,
+        scores=scores_of(setting, shape),
+        out_elements=_out_elements(setting, shape),
+        kernel=kernel,
+        bias=bias,
+    )
+    tape.drop(*sides)
+    if bias is not None:
+        tape.drop(bias)
+    copied = not package and kernel is Kernel.FLASH and _copies_output(setting, heads)
+    if unpadded or copied:
+        laid_out = copy(tape, out)
+        tape.drop(out)
+        out = laid_out
+    if unpadded and out.requires_grad:
+        indices = tape.new(setting.tokens, INDEX_BYTES, requires_grad=False)
+        tape.save(indices)
+        tape.drop(indices)
+    return out
+
+
+def _copies_output(setting: Setting, heads: Heads) -> bool:
+    """Return whether flash's output follows a heads-first query and is copied for its projection."""
+    first, last = CONTIGUOUS_QUERY
+    return heads.query_is_packed or first <= setting.transformers <= last
+
+
+def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
+    """Return the additive mask one layer makes and keeps, None where all layers share one."""
+    if shape.position is Position.RELATIVE or not needs_mask(setting, shape):
+        return None
+    version = setting.transformers
+    own = version >= BOOLEAN_MASK_SINCE or setting.autocast
+    if setting.model_type == "gemma2" and not setting.padded:
+        own = shape.sliding_window is not None or setting.autocast
+    if not own:
+        return None
+    return tape.new(
+        setting.tokens * setting.sequence, setting.compute_width, requires_grad=False
+    )
+
+
+def _repeats(setting: Setting, shape: Attention, kernel: Kernel) -> bool:
+    if shape.kv_heads == shape.heads:
+        return False
+    if setting.attention is AttentionImplementation.SDPA:
+        return kernel is not Kernel.MATH and not _enables_gqa(setting, shape)
+    return (
+        setting.model_type in {"mistral", "qwen2"} and setting.transformers <= FLASH_REPEATS_UNTIL
+    )
+
+
+def _out_elements(setting: Setting, shape: Attention) -> Count:
+    return setting.tokens * shape.heads * shape.value_head_dim
+
+
+def scores_of(setting: Setting, shape: Attention) -> Scores:
+    """Return the size of this attention over the rows of the micro-batch."""
+    return Scores(
+        batch=setting.batch,
+        queries=setting.sequence,
+        keys=setting.sequence,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+    )
+
+
+def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tensor:
+    key, value = heads.key, heads.value
+    if shape.kv_heads not in {shape.heads, 1}:
+        times = shape.heads // shape.kv_heads
+        key, value = repeat_heads(tape, key, times), repeat_heads(tape, value, times)
+        tape.drop(heads.key, heads.value)
+    out = eager_attention(
+        tape,
+        heads.query,
+        key,
+        value,
+        scores=scores_of(setting, shape),
+        out_elements=_out_elements(setting, shape),
+        mask_width=setting.table_width,
+        softmax_fp32=setting.model_type not in SOFTMAX_IN_OWN_FORMAT,
+        softcap=shape.softcap,
+        dropout_probability=shape.dropout,
+    )
+    tape.drop(heads.query, key, value)
+    return out

@@ -1,0 +1,139 @@
+"""One transformer block: how its norms, its attention and its feed-forward are put together."""
+
+from vramgate.costmodel.architecture import AttentionKind, Block, BlockLayout
+from vramgate.costmodel.blocks.attention import attention
+from vramgate.costmodel.blocks.experts import mixture_of_experts
+from vramgate.costmodel.blocks.feed_forward import feed_forward
+from vramgate.costmodel.blocks.latent_attention import latent_attention
+from vramgate.costmodel.blocks.norms import norm
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.operations import add, dropout
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.weights import Weight
+
+Weights = dict[str, Weight]
+
+
+def block(tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor) -> Tensor:
+    """Return the residual stream after one block; the incoming stream stays the caller's."""
+    if shape.layout is BlockLayout.PARALLEL:
+        return _parallel(tape, setting, shape, weights, stream)
+    if shape.layout is BlockLayout.POST_NORM:
+        return _post_norm(tape, setting, shape, weights, stream)
+    return _sequential(tape, setting, shape, weights, stream)
+
+
+def _sequential(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+) -> Tensor:
+    """Run attention, then feed-forward, each added to the stream."""
+    names = _NORMS[shape.layout]
+    after_mixer = _half(tape, setting, shape, weights, stream, mixer, names[:2])
+    if shape.cross_attention is not None:
+        after_mixer = _crossed(tape, setting, shape, weights, after_mixer)
+    if shape.feed_forward is None and shape.experts is None:
+        return after_mixer
+    out = _half(tape, setting, shape, weights, after_mixer, transform, names[2:])
+    tape.drop(after_mixer)
+    return out
+
+
+_NORMS: dict[BlockLayout, tuple[str | None, ...]] = {
+    BlockLayout.PRE_NORM: ("input_norm", None, "post_attention_norm", None),
+    BlockLayout.SANDWICH: (
+        "input_norm",
+        "post_attention_norm",
+        "pre_feed_forward_norm",
+        "post_feed_forward_norm",
+    ),
+    BlockLayout.OUTPUT_NORM: (None, "post_attention_norm", None, "post_feed_forward_norm"),
+}
+"""Roles of the norms before and after the attention, before and after the feed-forward."""
+
+
+def _half(tape, setting, shape, weights, stream, body, names):  # type: ignore[no-untyped-def]
+    before, after = names
+    hidden = stream
+    if before is not None:
+        hidden = norm(tape, setting, shape.norm, stream, weights[before])
+    made = body(tape, setting, shape, weights, hidden)
+    if before is not None:
+        tape.drop(hidden)
+    if after is not None:
+        normed = norm(tape, setting, shape.norm, made, weights[after])
+        tape.drop(made)
+        made = normed
+    dropped = dropout(tape, made, shape.residual_dropout)
+    tape.drop(made)
+    out = add(tape, stream, dropped)
+    tape.drop(dropped)
+    return out
+
+
+def mixer(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return what mixes the tokens of one block."""
+    if shape.attention is None:
+        tape.hold(hidden)
+        return hidden
+    if shape.attention.kind is AttentionKind.LATENT:
+        return latent_attention(tape, setting, shape.attention, weights, hidden)
+    return attention(tape, setting, shape.attention, weights, hidden)
+
+
+def transform(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return the feed-forward half of one block: dense, or a mixture of experts."""
+    if shape.experts is not None:
+        return mixture_of_experts(tape, setting, shape.experts, weights, hidden)
+    if shape.feed_forward is None:
+        tape.hold(hidden)
+        return hidden
+    return feed_forward(tape, setting, shape.feed_forward, weights, hidden)
+
+
+def _crossed(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+) -> Tensor:
+    raise NotImplementedError
+
+
+def _post_norm(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+) -> Tensor:
+    """Run BERT's block: each half is added to its input and the sum is normalised."""
+    hidden = stream
+    for body, role in ((mixer, "input_norm"), (transform, "post_attention_norm")):
+        made = body(tape, setting, shape, weights, hidden)
+        dropped = dropout(tape, made, shape.residual_dropout)
+        tape.drop(made)
+        total = add(tape, dropped, hidden)
+        tape.drop(dropped)
+        if hidden is not stream:
+            tape.drop(hidden)
+        hidden = norm(tape, setting, shape.norm, total, weights[role])
+        tape.drop(total)
+    return hidden
+
+
+def _parallel(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+) -> Tensor:
+    """Run attention and feed-forward on the same stream and add both to it."""
+    first = norm(tape, setting, shape.norm, stream, weights["input_norm"])
+    mixed = mixer(tape, setting, shape, weights, first)
+    dropped = dropout(tape, mixed, shape.residual_dropout)
+    tape.drop(mixed)
+    second = first
+    if shape.parallel_norms > 1:
+        tape.drop(first)
+        second = norm(tape, setting, shape.norm, stream, weights["post_attention_norm"])
+    made = transform(tape, setting, shape, weights, second)
+    tape.drop(second)
+    both = add(tape, made, dropped)
+    tape.drop(made, dropped)
+    out = add(tape, both, stream)
+    tape.drop(both)
+    return out

@@ -1,0 +1,104 @@
+"""One block's feed-forward: gated (SwiGLU, GeGLU) or two linear layers around an activation."""
+
+from vramgate.costmodel.architecture import FeedForward
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.operations import (
+    activation,
+    add,
+    copy,
+    dropout,
+    fused_gate,
+    linear,
+    multiply,
+    power,
+    scale,
+    split,
+)
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.weights import Weight
+
+SAVES_OUTPUT = frozenset({"relu", "tanh", "sigmoid"})
+TANH_IN_PYTHON = frozenset({"gelu_new", "bloom_gelu"})
+"""Activations written as a chain of operations around a tanh."""
+SQUARED = frozenset({"relu2", "squared_relu"})
+
+
+def feed_forward(
+    tape: Tape, setting: Setting, shape: FeedForward, weights: dict[str, Weight], hidden: Tensor
+) -> Tensor:
+    """Return the feed-forward's output; ``hidden`` stays the caller's."""
+    if not shape.gated:
+        inner = linear(tape, hidden, weights["up"])
+        activated = activate(tape, shape.activation, inner)
+        tape.drop(inner)
+    else:
+        activated = _gated(tape, setting, shape, weights, hidden)
+    dropped = dropout(tape, activated, shape.dropout)
+    tape.drop(activated)
+    out = linear(tape, dropped, weights["down"])
+    tape.drop(dropped)
+    return out
+
+
+def _gated(
+    tape: Tape, setting: Setting, shape: FeedForward, weights: dict[str, Weight], hidden: Tensor
+) -> Tensor:
+    fused = "swiglu" in setting.fused_kernels
+    if "gate_up" in weights:
+        both = linear(tape, hidden, weights["gate_up"])
+        half = both.elements // 2
+        gate, up = split(tape, both, (half, half))
+        tape.drop(both)
+        activated = activate(tape, shape.activation, gate)
+    else:
+        gate = linear(tape, hidden, weights["gate"])
+        activated = gate if fused else activate(tape, shape.activation, gate)
+        up = linear(tape, hidden, weights["up"])
+    if fused and activated is gate:
+        out = fused_gate(tape, gate, up)
+        tape.drop(gate, up)
+        return out
+    out = multiply(tape, activated, up)
+    tape.drop(activated, up, gate)
+    return out
+
+
+def activate(tape: Tape, name: str, x: Tensor) -> Tensor:
+    """Return an activation of ``x`` by the name transformers' ``ACT2FN`` gives it."""
+    if name in TANH_IN_PYTHON:
+        return gelu_by_tanh(tape, x)
+    if name in SQUARED:
+        relu = activation(tape, x, saves_output=True)
+        out = power(tape, relu)
+        tape.drop(relu)
+        return out
+    if name == "quick_gelu":
+        scaled = scale(tape, x)
+        gate = activation(tape, scaled, saves_output=True)
+        tape.drop(scaled)
+        out = multiply(tape, x, gate)
+        tape.drop(gate)
+        return out
+    return activation(tape, x, saves_output=name in SAVES_OUTPUT)
+
+
+def gelu_by_tanh(tape: Tape, x: Tensor) -> Tensor:
+    """Return ``0.5 x (1 + tanh(c (x + 0.044715 x³)))`` in separate operations (``NewGELUActivation``).
+
+    Autocast raises the cube, and with it the rest of the chain, to fp32.
+    """
+    half = scale(tape, x)
+    cube = power(tape, x)
+    scaled = scale(tape, cube)
+    tape.drop(cube)
+    inner = add(tape, x, scaled)
+    tape.drop(scaled)
+    argument = scale(tape, inner)
+    tape.drop(inner)
+    tanh = activation(tape, argument, saves_output=True)
+    tape.drop(argument)
+    one_plus = copy(tape, tanh)  # plus one: a new tensor, the gradient passes on
+    tape.drop(tanh)
+    out = multiply(tape, half, one_plus)
+    tape.drop(half, one_plus)
+    return out

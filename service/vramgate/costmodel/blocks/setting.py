@@ -1,0 +1,45 @@
+"""Setting: what the blocks of a model need to know of the run they are part of."""
+
+from dataclasses import dataclass
+
+from vramgate.costmodel.architecture import ModelArchitecture
+from vramgate.costmodel.job import AttentionImplementation, Packing, Software
+from vramgate.units import Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One micro-batch on one rank, in the numbers and words that blocks use."""
+
+    architecture: ModelArchitecture
+    batch: Count
+    sequence: Count
+    """Tokens of one row that this rank holds."""
+    tokens: Count
+    """batch × sequence."""
+    stream_width: int
+    """Bytes of an element of the residual stream."""
+    table_width: int
+    """Bytes of an element of the rotary tables and of an additive mask."""
+    compute_width: int
+    """Bytes of an element of the matrix products."""
+    autocast: bool
+    attention: AttentionImplementation
+    packing: Packing
+    fused_kernels: frozenset[str]
+    software: Software
+
+    @property
+    def padded(self) -> bool:
+        """Whether the batch has an attention mask."""
+        return self.packing is Packing.PADDED
+
+    @property
+    def transformers(self) -> tuple[int, int]:
+        """The version of transformers whose modeling code runs."""
+        return self.software.transformers
+
+    @property
+    def model_type(self) -> str:
+        """The model type, for the rules that only one family's code has."""
+        return self.architecture.model_type

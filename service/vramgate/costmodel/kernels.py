@@ -1,0 +1,252 @@
+"""Attention between the projections: rotary positions and the kernels, with what each saves.
+
+Kernels: flash (FlashAttention 2/3 and the flash path of ``scaled_dot_product_attention``), memory-efficient, math,
+and eager code in Python. Source: traces of torch 2.13; PyTorch ``sdp_utils``; ``VERSIONS.md`` of the trace set.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vramgate.costmodel.operations import (
+    FP32,
+    activation,
+    add,
+    batched_product,
+    cast,
+    copy,
+    dropout,
+    scale,
+)
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.units import Count, round_up
+
+
+class Kernel(StrEnum):
+    """What computes the attention."""
+
+    FLASH = "flash"
+    EFFICIENT = "efficient"
+    MATH = "math"
+    EAGER = "eager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """The size of one attention: query rows and keys a row attends to."""
+
+    batch: Count
+    queries: Count
+    keys: Count
+    heads: Count
+    kv_heads: Count
+
+    @property
+    def elements(self) -> Count:
+        """Elements of the score matrices of all heads."""
+        return self.batch * self.heads * self.queries * self.keys
+
+
+def rotate(tape: Tape, x: Tensor, table_width: int) -> Tensor:
+    """Return ``x`` with rotary positions: ``x * cos + rotate_half(x) * sin``; only the shared tables are saved.
+
+    ``table_width``: bytes of an element of cos and sin; a wider table promotes the result.
+    """
+    width = max(x.width, table_width)
+    promoted = x.elements * width
+    tape.allocate(promoted)  # x * cos
+    tape.allocate(x.size // 2)  # the negated half
+    tape.allocate(x.size)  # both halves put together
+    tape.free(x.size // 2)
+    tape.allocate(promoted)  # … * sin
+    tape.free(x.size)
+    out = tape.new(x.elements, width, requires_grad=x.requires_grad)
+    tape.free(2 * promoted)
+    if out.requires_grad:
+        tape.record(_rotate_backward, out, x)
+    return out
+
+
+def _rotate_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    _narrowed(tape, out, x)  # gradient * sin
+    tape.allocate(x.size // 2)
+    made = tape.new_gradient(x.size)
+    tape.free(x.size // 2)
+    tape.spike(x.size)
+    tape.free(x.size)
+    _narrowed(tape, out, x)  # gradient * cos, added in place
+    tape.release(gradient)
+    tape.free(x.size)
+    tape.give(x, made)
+
+
+def _narrowed(tape: Tape, out: Tensor, x: Tensor) -> None:
+    """Allocate a product in the output's format and leave it in the input's."""
+    tape.allocate(out.size)
+    if out.width != x.width:
+        tape.allocate(x.size)
+        tape.free(out.size)
+
+
+def fused_rotate(tape: Tape, x: Tensor) -> Tensor:
+    """Return ``x`` rotated by a fused kernel in place on a transposed copy (Liger); nothing is saved."""
+    out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.record(_fused_rotate_backward, out, x)
+    return out
+
+
+def _fused_rotate_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.give(x, made)
+
+
+def repeat_heads(tape: Tape, x: Tensor, times: Count) -> Tensor:
+    """Return keys or values copied to the full head count (``repeat_kv``); the gradient is summed back."""
+    out = tape.new(x.elements * times, x.width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.record(_repeat_backward, out, x)
+    return out
+
+
+def _repeat_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.give(x, made)
+
+
+def fused_attention(
+    tape: Tape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scores: Scores,
+    out_elements: Count,
+    kernel: Kernel,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Return the output of a fused kernel; it saves query, key, value, output and the log-sum-exp of each row."""
+    requires_grad = query.requires_grad or key.requires_grad or value.requires_grad
+    out = tape.new(out_elements, query.width, requires_grad=requires_grad)
+    rows = scores.queries if kernel is Kernel.FLASH else round_up(scores.queries, 32)
+    log_sum = tape.new(scores.batch * scores.heads * rows, FP32, requires_grad=False)
+    if out.requires_grad:
+        kept = [query, key, value, out, log_sum]
+        if bias is not None:
+            kept.append(bias)
+        for tensor in kept:
+            tape.save(tensor)
+        tape.record(_fused_attention_backward, out, query, key, value, kept)
+    tape.drop(log_sum)
+    return out
+
+
+def _fused_attention_backward(
+    tape: Tape, out: Tensor, query: Tensor, key: Tensor, value: Tensor, kept: list[Tensor]
+) -> None:
+    gradient = tape.take(out)
+    sides = (query, key, value)
+    made = [tape.new_gradient(side.elements * side.width) for side in sides]
+    tape.release(gradient)
+    tape.drop(*kept)
+    for side, side_gradient in zip(sides, made, strict=True):
+        if side.requires_grad:
+            tape.give(side, side_gradient)
+        else:
+            tape.release(side_gradient)
+
+
+def eager_attention(
+    tape: Tape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scores: Scores,
+    out_elements: Count,
+    mask_width: int | None,
+    softmax_fp32: bool,
+    softcap: bool,
+    dropout_probability: float,
+) -> Tensor:
+    """Return attention written in Python: every step of the score matrix is a tensor of its own.
+
+    ``mask_width``: bytes of an element of the additive mask, None where there is none; ``softmax_fp32``: the model
+    code asks for the softmax in fp32 and casts back.
+    """
+    products = batched_product(tape, query, key, scores.elements)
+    logits = scale(tape, products)
+    tape.drop(products)
+    if softcap:
+        logits = _soft_capped(tape, logits)
+    if mask_width is not None:
+        mask = Tensor(scores.elements, mask_width, 0, requires_grad=False)
+        masked = add(tape, logits, mask)
+        tape.drop(logits)
+        logits = masked
+    width = logits.width
+    wide = cast(tape, logits, FP32 if softmax_fp32 or tape.autocast else width)
+    tape.drop(logits)
+    probabilities = activation(tape, wide, saves_output=True)
+    tape.drop(wide)
+    narrow = cast(tape, probabilities, query.width if softmax_fp32 else probabilities.width)
+    tape.drop(probabilities)
+    dropped = dropout(tape, narrow, dropout_probability)
+    tape.drop(narrow)
+    mixed = batched_product(tape, dropped, value, out_elements)
+    tape.drop(dropped)
+    out = copy(tape, mixed)
+    tape.drop(mixed)
+    return out
+
+
+def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
+    """Return ``tanh(logits / cap) * cap``; the tanh keeps its output."""
+    divided = scale(tape, logits)
+    tape.drop(logits)
+    capped = activation(tape, divided, saves_output=True)
+    tape.drop(divided)
+    out = scale(tape, capped)
+    tape.drop(capped)
+    return out
+
+
+def math_attention(
+    tape: Tape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scores: Scores,
+    out_elements: Count,
+) -> Tensor:
+    """Return the math path of ``scaled_dot_product_attention``: in fp32, the softmax saved whole.
+
+    Keys and values are copied to the full head count where there are fewer of them.
+    """
+    width = query.width
+    wide = [cast(tape, side, FP32) for side in (query, key, value)]
+    groups = scores.heads // scores.kv_heads
+    if scores.kv_heads not in {scores.heads, 1}:
+        for index in (1, 2):
+            repeated = repeat_heads(tape, wide[index], groups)
+            tape.drop(wide[index])
+            wide[index] = repeated
+    scaled_query = scale(tape, wide[0])
+    scaled_key = scale(tape, wide[1])
+    tape.drop(wide[0], wide[1])
+    products = batched_product(tape, scaled_query, scaled_key, scores.elements)
+    tape.drop(scaled_query, scaled_key)
+    probabilities = activation(tape, products, saves_output=True)
+    tape.drop(products)
+    mixed = batched_product(tape, probabilities, wide[2], out_elements)
+    tape.drop(probabilities, wide[2])
+    narrow = cast(tape, mixed, width)
+    tape.drop(mixed)
+    out = copy(tape, narrow)
+    tape.drop(narrow)
+    return out

@@ -1,0 +1,160 @@
+"""Segments of a step: the embedding, each kind of block, the head. Each is one tape, run forward and backward.
+
+A segment says how much it keeps between its forward and its backward, how high it goes in each, and which parameter
+gradients it leaves behind. ``step`` lays the segments of all layers in time.
+"""
+
+from dataclasses import dataclass, field
+
+from vramgate.costmodel.architecture import Block
+from vramgate.costmodel.blocks.decoder import block
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.tape import CAST, CATEGORIES, GRADIENT, Tape, Tensor
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Bytes, Count
+
+Parts = list[Bytes]
+"""Bytes by tape category."""
+
+
+@dataclass(slots=True, kw_only=True)
+class High:
+    """The highest moment of a piece: bytes above what the other segments hold, and their parts."""
+
+    bytes: Bytes = 0
+    parts: Parts = field(default_factory=lambda: [0] * CATEGORIES)
+
+
+@dataclass(slots=True, kw_only=True)
+class Segment:
+    """What one layer (or one end of the model) does to memory, seen from outside.
+
+    The stream tensor that enters belongs to the segment from its start; the one that leaves is the next one's.
+    """
+
+    forward: High
+    """Highest moment of forward, the incoming stream included."""
+    kept: Parts
+    """Kept for backward when forward has passed, by category; the outgoing stream excluded."""
+    backward: High
+    """Highest moment of backward, ``kept`` and the incoming gradient included."""
+    gradients: Bytes
+    """Parameter gradients it leaves."""
+    casts_until_forward_ends: Bytes = 0
+    """Autocast's weight copies that checkpointing does not save but the cache holds until autocast ends."""
+    stream_bytes: Bytes = 0
+    """The outgoing stream."""
+    requires_grad: bool = True
+
+    @property
+    def kept_bytes(self) -> Bytes:
+        """All that is kept for backward."""
+        return sum(self.kept)
+
+
+def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
+    """Return a tape for this setting."""
+    return Tape(
+        autocast=setting.autocast, compute_width=setting.compute_width, recording=recording
+    )
+
+
+def stream_tensor(tape: Tape, setting: Setting, hidden_size: Count, *, requires_grad: bool) -> Tensor:
+    """Return the incoming residual stream, alive."""
+    return tape.new(
+        setting.tokens * hidden_size, setting.stream_width, requires_grad=requires_grad
+    )
+
+
+def block_segment(
+    setting: Setting,
+    shape: Block,
+    weights: dict[str, Weight],
+    hidden_size: Count,
+    *,
+    requires_grad: bool,
+) -> Segment:
+    """Return the segment of a block that keeps its activations."""
+    tape = new_tape(setting)
+    stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
+    out = block(tape, setting, shape, weights, stream)
+    tape.drop(stream)
+    forward = High(bytes=tape.peak, parts=tape.peak_by)
+    tape.leave_autocast()
+    stream_bytes = out.size
+    tape.drop(out)
+    kept = tape.by.copy()
+    if not out.requires_grad:
+        return Segment(
+            forward=forward,
+            kept=kept,
+            backward=High(),
+            gradients=0,
+            stream_bytes=stream_bytes,
+            requires_grad=False,
+        )
+    tape.peak, tape.peak_by = tape.live, kept
+    out.gradient = tape.new_gradient(out.size)
+    tape.backward()
+    return Segment(
+        forward=forward,
+        kept=kept,
+        backward=High(bytes=tape.peak, parts=tape.peak_by),
+        gradients=tape.by[GRADIENT],
+        stream_bytes=stream_bytes,
+    )
+
+
+def checkpointed_segment(
+    setting: Setting,
+    shape: Block,
+    weights: dict[str, Weight],
+    hidden_size: Count,
+    *,
+    requires_grad: bool,
+    reentrant: bool,
+) -> Segment:
+    """Return the segment of a block that keeps only its input and runs again in backward."""
+    first = new_tape(setting, recording=False)
+    stream = stream_tensor(first, setting, hidden_size, requires_grad=requires_grad)
+    out = block(first, setting, shape, weights, stream)
+    forward = High(bytes=first.peak, parts=first.peak_by)
+    casts = first.by[CAST]
+    first.leave_autocast()
+    first.drop(out)
+    stream_bytes = out.size
+
+    tape = new_tape(setting)
+    stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
+    tape.save(stream)
+    kept = tape.by.copy()
+    tape.peak = tape.live
+    gradient = tape.new_gradient(stream_bytes)
+    again = block(tape, setting, shape, weights, stream)
+    tape.leave_autocast()
+    recomputed = tape.peak if reentrant else tape.peak_at_save
+    if not reentrant:
+        tape.drop(again)
+    tape.peak = recomputed
+    if not again.requires_grad:
+        return Segment(
+            forward=forward,
+            kept=[0] * CATEGORIES,
+            backward=High(),
+            gradients=0,
+            casts_until_forward_ends=casts,
+            stream_bytes=stream_bytes,
+            requires_grad=False,
+        )
+    again.gradient = gradient
+    if reentrant:
+        gradient.owners += 1
+    tape.backward()
+    return Segment(
+        forward=forward,
+        kept=kept,
+        backward=High(bytes=tape.peak, parts=tape.peak_by),
+        gradients=tape.by[GRADIENT],
+        casts_until_forward_ends=casts,
+        stream_bytes=stream_bytes,
+    )

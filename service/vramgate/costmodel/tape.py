@@ -1,0 +1,240 @@
+"""A tape of tensor lifetimes: what autograd keeps, frees and needs for a moment, in bytes and nothing else.
+
+A block is written once, as the framework's modeling code is written: a sequence of operations on tensors. The tape
+counts what is alive while they run forward, remembers what each operation saves, and replays them backward in the
+engine's order (reverse creation). Peaks, saved bytes and the share of every component fall out of the same list.
+
+Sizes are ``Count``: plain integers for one job, int64 arrays for many jobs of one shape.
+
+Source of the rules: PyTorch ``derivatives.yaml`` and the autograd engine, read off exact traces of torch 2.13
+(``data/oracle_rows.jsonl``).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from vramgate.costmodel.breakdown import Component
+from vramgate.units import Bytes, Count, largest
+
+TEMPORARY = 0
+ACTIVATION = 1
+GRADIENT = 2
+LOGITS = 3
+CAST = 4
+DEQUANTIZED = 5
+CATEGORIES = 6
+
+COMPONENT_OF = {
+    TEMPORARY: Component.TEMPORARIES,
+    ACTIVATION: Component.ACTIVATIONS,
+    GRADIENT: Component.GRADIENTS,
+    LOGITS: Component.LOGITS,
+    CAST: Component.AUTOCAST_CACHE,
+    DEQUANTIZED: Component.DEQUANTIZATION,
+}
+
+
+class Gradient:
+    """The gradient of a tensor while it waits; several tensors may share one buffer (addition passes it on)."""
+
+    __slots__ = ("category", "is_view", "owners", "size")
+
+    def __init__(self, size: Bytes, *, is_view: bool, category: int) -> None:
+        self.size = size
+        self.owners = 1
+        self.is_view = is_view
+        self.category = category
+
+
+class Tensor:
+    """A tensor of ``elements`` numbers of ``width`` bytes, alive while it has holders.
+
+    A holder is a name in the running code or an operation that saved it. ``base`` is the tensor whose storage a view
+    shares.
+    """
+
+    __slots__ = ("base", "category", "elements", "gradient", "holders", "requires_grad", "size", "width")
+
+    def __init__(self, elements: Count, width: int, category: int, *, requires_grad: bool) -> None:
+        self.elements = elements
+        self.width = width
+        self.size = elements * width
+        self.category = category
+        self.holders = 1
+        self.requires_grad = requires_grad
+        self.gradient: Gradient | None = None
+        self.base: Tensor | None = None
+
+
+Backward = Callable[..., None]
+
+
+class Tape:
+    """Counts bytes while operations run; see the module's docstring.
+
+    ``width`` is the bytes of an element of the residual stream; with ``autocast``, matrix products run at
+    ``compute_width``.
+    """
+
+    def __init__(self, *, autocast: bool, compute_width: int, recording: bool = True) -> None:
+        self.live: Bytes = 0
+        self.peak: Bytes = 0
+        self.by: list[Bytes] = [0] * CATEGORIES
+        self.peak_by: list[Bytes] = [0] * CATEGORIES
+        self.operations: list[tuple[Any, ...]] = []
+        self.recording = recording
+        self.autocast = autocast
+        self.compute_width = compute_width
+        self.category = TEMPORARY
+        """What new tensors and gradients count as until they are saved or kept."""
+        self.peak_at_save: Bytes = 0
+        """The peak when the last tensor was saved: how far an early-stopping recomputation goes."""
+        self.accumulating = False
+        """Parameter gradients exist already: new ones are added in place and freed."""
+        self.casts: dict[int, Tensor] = {}
+
+    # -- storage ------------------------------------------------------------------------------------------------
+
+    def allocate(self, size: Bytes, category: int = TEMPORARY) -> None:
+        """Count ``size`` more bytes alive."""
+        self.live += size
+        self.by[category] += size
+        if self.live > self.peak:
+            self.peak = self.live
+            self.peak_by = self.by.copy()
+
+    def free(self, size: Bytes, category: int = TEMPORARY) -> None:
+        """Count ``size`` fewer bytes alive."""
+        self.live -= size
+        self.by[category] -= size
+
+    def spike(self, size: Bytes, category: int = TEMPORARY) -> None:
+        """Count bytes that live only while one operation runs."""
+        self.allocate(size, category)
+        self.free(size, category)
+
+    def new(
+        self,
+        elements: Count,
+        width: int,
+        *,
+        requires_grad: bool,
+        category: int | None = None,
+    ) -> Tensor:
+        """Return a new tensor, alive and held by its name."""
+        category = self.category if category is None else category
+        tensor = Tensor(elements, width, category, requires_grad=requires_grad and self.recording)
+        self.allocate(tensor.size, category)
+        return tensor
+
+    def view(self, x: Tensor, elements: Count) -> Tensor:
+        """Return a view of ``elements`` of ``x``: its own gradient, no storage; it holds ``x``."""
+        base = x.base or x
+        view = Tensor(elements, x.width, base.category, requires_grad=x.requires_grad)
+        view.base = base
+        base.holders += 1
+        return view
+
+    def hold(self, tensor: Tensor) -> None:
+        """Give ``tensor`` one more name."""
+        (tensor.base or tensor).holders += 1
+
+    def drop(self, *tensors: Tensor) -> None:
+        """End one holder of each tensor: a name goes out of scope, or an operation lets its saved input go."""
+        for named in tensors:
+            tensor = named.base or named
+            tensor.holders -= 1
+            if tensor.holders == 0:
+                self.free(tensor.size, tensor.category)
+
+    def save(self, tensor: Tensor) -> None:
+        """Let an operation keep ``tensor`` (the whole storage where it is a view) for backward."""
+        tensor = tensor.base or tensor
+        tensor.holders += 1
+        if tensor.category == TEMPORARY:
+            tensor.category = ACTIVATION
+            self.by[TEMPORARY] -= tensor.size
+            self.by[ACTIVATION] += tensor.size
+        self.peak_at_save = self.peak
+
+    def record(self, backward: Backward, *arguments: Any) -> None:
+        """Remember how to run an operation backward."""
+        self.operations.append((backward, arguments))
+
+    # -- gradients ----------------------------------------------------------------------------------------------
+
+    def new_gradient(self, size: Bytes, *, is_view: bool = False) -> Gradient:
+        """Return a new gradient buffer, owned once."""
+        self.allocate(size, self.category)
+        return Gradient(size, is_view=is_view, category=self.category)
+
+    def release(self, gradient: Gradient) -> None:
+        """End one owner of a gradient buffer."""
+        gradient.owners -= 1
+        if gradient.owners == 0:
+            self.free(gradient.size, gradient.category)
+
+    def take(self, tensor: Tensor) -> Gradient:
+        """Return the gradient that arrived for ``tensor``; the caller owns it from here on."""
+        gradient = tensor.gradient
+        if gradient is None:
+            message = "no gradient reached this tensor"
+            raise AssertionError(message)
+        tensor.gradient = None
+        return gradient
+
+    def give(self, tensor: Tensor, gradient: Gradient) -> None:
+        """Add ``gradient`` to what ``tensor`` has received; in place where the engine may."""
+        present = tensor.gradient
+        if present is None:
+            tensor.gradient = gradient
+        elif present.owners == 1 and not present.is_view:
+            self.release(gradient)
+        else:
+            total = self.new_gradient(present.size)
+            self.release(present)
+            self.release(gradient)
+            tensor.gradient = total
+
+    def keep_parameter_gradient(self, size: Bytes) -> None:
+        """Let ``size`` bytes just made become a parameter's gradient, or be added into the one that is there."""
+        if self.accumulating:
+            self.free(size)
+            return
+        self.by[TEMPORARY] -= size
+        self.by[GRADIENT] += size
+
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    def restart_peak(self) -> tuple[Bytes, list[Bytes]]:
+        """Return the peak so far and its parts, and look for a new one from here on."""
+        reached = self.peak, self.peak_by
+        self.peak = self.live
+        self.peak_by = self.by.copy()
+        return reached
+
+    def leave_autocast(self) -> None:
+        """Let the cached weight casts go: what an operation saved stays."""
+        for tensor in self.casts.values():
+            self.drop(tensor)
+        self.casts.clear()
+
+    def backward(self, *, down_to: int = 0) -> None:
+        """Replay the operations in reverse, as the engine does, until ``down_to`` of them are left."""
+        operations = self.operations
+        while len(operations) > down_to:
+            function, arguments = operations.pop()
+            function(self, *arguments)
+
+
+class ArrayTape(Tape):
+    """The same counts for arrays of jobs; components at the peak are not kept."""
+
+    def allocate(self, size: Bytes, category: int = TEMPORARY) -> None:
+        """Count ``size`` more bytes alive."""
+        self.live = self.live + size
+        self.peak = largest(self.peak, self.live)
+
+    def free(self, size: Bytes, category: int = TEMPORARY) -> None:
+        """Count ``size`` fewer bytes alive."""
+        self.live = self.live - size
