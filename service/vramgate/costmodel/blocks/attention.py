@@ -113,7 +113,9 @@ def _head_norm(tape: Tape, setting: Setting, weight: Weight | None, x: Tensor) -
 def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
     """Rotate queries and keys; the old ones live until both are done."""
     partial = shape.rotary_dim < shape.head_dim
+    width = setting.table_width
     if setting.transformers <= LAYER_TABLES_UNTIL.get(setting.model_type, (0, 0)):
+        width = heads.value.width
         _keep_own_tables(tape, setting, shape, heads)
     fused = "rope" in setting.fused_kernels
     old = (heads.query, heads.key)
@@ -122,9 +124,9 @@ def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> No
         if fused:
             turned.append(fused_rotate(tape, x))
         elif partial:
-            turned.append(_rotated_part(tape, setting, shape, x))
+            turned.append(_rotated_part(tape, shape, x, width))
         else:
-            turned.append(rotate(tape, x, setting.table_width))
+            turned.append(rotate(tape, x, width))
     tape.drop(*old)
     heads.query, heads.key = turned
     heads.query_is_packed = partial and not fused
@@ -132,19 +134,18 @@ def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> No
 
 def _keep_own_tables(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
     """Keep the cos and sin that this layer computes for itself."""
-    tables = tape.new(
-        2 * setting.sequence * shape.rotary_dim, setting.table_width, requires_grad=False
-    )
+    elements = 2 * setting.sequence * shape.rotary_dim
+    tables = tape.new(elements, heads.value.width, requires_grad=False)
     if heads.query.requires_grad or heads.key.requires_grad:
         tape.save(tables)
     tape.drop(tables)
 
 
-def _rotated_part(tape: Tape, setting: Setting, shape: Attention, x: Tensor) -> Tensor:
+def _rotated_part(tape: Tape, shape: Attention, x: Tensor, table_width: int) -> Tensor:
     """Rotate the first ``rotary_dim`` of every head and put the rest behind it again."""
     front = x.elements // shape.head_dim * shape.rotary_dim
     rotary, rest = split(tape, x, (front, x.elements - front))
-    turned = rotate(tape, rotary, setting.table_width)
+    turned = rotate(tape, rotary, table_width)
     out = concatenate(tape, turned, rest)
     tape.drop(turned, rotary, rest)
     return out

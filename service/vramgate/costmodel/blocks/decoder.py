@@ -39,7 +39,7 @@ def _sequential(
 
 
 _NORMS: dict[BlockLayout, tuple[str | None, ...]] = {
-    BlockLayout.PRE_NORM: ("input_norm", None, "post_attention_norm", None),
+    BlockLayout.PRE_NORM: ("input_norm", None, "pre_feed_forward_norm", None),
     BlockLayout.SANDWICH: (
         "input_norm",
         "post_attention_norm",
@@ -105,7 +105,7 @@ def _post_norm(
 ) -> Tensor:
     """Run BERT's block: each half is added to its input and the sum is normalised."""
     hidden = stream
-    for body, role in ((mixer, "input_norm"), (transform, "post_attention_norm")):
+    for body, role in ((mixer, "post_attention_norm"), (transform, "post_feed_forward_norm")):
         made = body(tape, setting, shape, weights, hidden)
         dropped = dropout(tape, made, shape.residual_dropout)
         tape.drop(made)
@@ -129,7 +129,7 @@ def _parallel(
     second = first
     if shape.parallel_norms > 1:
         tape.drop(first)
-        second = norm(tape, setting, shape.norm, stream, weights["post_attention_norm"])
+        second = norm(tape, setting, shape.norm, stream, weights["pre_feed_forward_norm"])
     made = transform(tape, setting, shape, weights, second)
     tape.drop(second)
     both = add(tape, made, dropped)

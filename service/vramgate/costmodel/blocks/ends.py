@@ -1,49 +1,109 @@
-"""Both ends of a model: the embedding before the blocks, the head and the loss behind them."""
+"""Both ends of a model: the embedding before the blocks, the head behind them."""
 
+from vramgate.costmodel.architecture import NormKind, Position
+from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import FP32, activation, cast, copy
-from vramgate.costmodel.tape import LOGITS, Tape, Tensor
-from vramgate.units import Count
+from vramgate.costmodel.operations import add, dropout, linear, scale
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Bytes, Count
 
-LABEL_BYTES = 8
-"""Labels and token ids are int64."""
-SHIFT_COPY = (4, 48)
-"""Up to this version of transformers the logits were shifted by slicing, which copies them where rows are several."""
-REBINDS_LOGITS = (4, 45)
-"""Up to this version the fp32 logits took the bf16 logits' name, which let them die before the loss."""
-UPCAST_BY_MODEL = (4, 47)
-"""Up to this version GPT-2 and its kin computed the loss on the logits as they were."""
+TOKEN_BYTES = 8
+"""Token ids, labels and masks are int64."""
 
 
-def causal_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
-    """Return the mean cross-entropy of next-token prediction, as transformers computes it from whole logits.
+def input_bytes(setting: Setting) -> Bytes:
+    """Return the bytes of a micro-batch's token ids and labels, and of its mask where it has one."""
+    tensors = 3 if setting.padded else 2
+    return tensors * TOKEN_BYTES * setting.tokens
 
-    The fp32 copy, the log-probabilities (saved) and, in backward, their gradients are each as large as the logits.
+
+def rotary_table_bytes(setting: Setting) -> Bytes:
+    """Return the bytes of the cos and sin tables all layers share."""
+    widest: Count = 0
+    for block in setting.architecture.decoder.blocks:
+        shape = block.attention
+        if shape is not None and shape.position is Position.ROTARY:
+            widest = max(widest, shape.rotary_dim)
+    return 2 * setting.sequence * widest * setting.table_width
+
+
+def embedding(
+    tape: Tape, setting: Setting, weights: dict[str, Weight], *, input_requires_grad: bool
+) -> Tensor:
+    """Return the residual stream before the first block.
+
+    ``input_requires_grad``: a hook makes the embedding's output require a gradient though its weight is frozen
+    (``enable_input_require_grads``).
     """
-    wide = cast(tape, logits, FP32)
-    return cross_entropy(tape, wide)
+    architecture = setting.architecture
+    elements = setting.tokens * architecture.hidden_size
+    weight = weights["embedding"]
+    requires_grad = weight.trainable or input_requires_grad
+    stream = tape.new(elements, weight.width, requires_grad=requires_grad)
+    tape.record(_embedding_backward, stream, weight)
+    for role in ("position_embedding", "token_type_embedding"):
+        if role in weights:
+            stream = _with_rows(tape, setting, stream, weights[role])
+    if architecture.embedding_scaled:
+        scaled = scale(tape, stream)
+        tape.drop(stream)
+        stream = scaled
+    if architecture.embedding_norm is not NormKind.NONE:
+        normed = norm(tape, setting, architecture.embedding_norm, stream, weights["embedding_norm"])
+        tape.drop(stream)
+        stream = normed
+    dropped = dropout(tape, stream, architecture.embedding_dropout)
+    tape.drop(stream)
+    return dropped
 
 
-def cross_entropy(tape: Tape, logits: Tensor) -> Tensor:
-    """Return cross-entropy: the log-softmax is saved; its gradient and the logits' are made in backward."""
-    probabilities = activation(tape, logits, saves_output=True)
-    loss = nll_loss(tape, probabilities)
-    tape.drop(probabilities)
-    return loss
-
-
-def nll_loss(tape: Tape, log_probabilities: Tensor) -> Tensor:
-    """Return the negative log-likelihood: it saves the log-probabilities and makes a gradient as large as they are."""
-    loss = tape.new(1, FP32, requires_grad=log_probabilities.requires_grad)
-    if loss.requires_grad:
-        tape.save(log_probabilities)
-        tape.record(_nll_backward, loss, log_probabilities)
-    return loss
-
-
-def _nll_backward(tape: Tape, loss: Tensor, log_probabilities: Tensor) -> None:
-    gradient = tape.take(loss)
-    made = tape.new_gradient(log_probabilities.size)
+def _embedding_backward(tape: Tape, stream: Tensor, weight: Weight) -> None:
+    gradient = tape.take(stream)
+    if weight.trainable:
+        size = weight.elements * weight.width
+        tape.allocate(size)
+        tape.keep_parameter_gradient(size)
     tape.release(gradient)
-    tape.drop(log_probabilities)
-    tape.give(log_probabilities, made)
+
+
+def _with_rows(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> Tensor:
+    """Return the stream plus one learned row a position; the rows are shared by the batch."""
+    rows = tape.new(
+        setting.sequence * weight.out_features, weight.width, requires_grad=weight.trainable
+    )
+    if rows.requires_grad:
+        tape.record(_embedding_backward, rows, weight)
+    out = add(tape, stream, rows)
+    tape.drop(stream, rows)
+    return out
+
+
+def head(tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor) -> Tensor:
+    """Return the logits: final norm, then the output layer (the embedding's weight where they are tied)."""
+    architecture = setting.architecture
+    hidden = stream
+    if architecture.final_norm is not NormKind.NONE and "final_norm" in weights:
+        hidden = norm(tape, setting, architecture.final_norm, stream, weights["final_norm"])
+        tape.drop(stream)
+    logits = linear(tape, hidden, output_weight(weights))
+    tape.drop(hidden)
+    return logits
+
+
+def output_weight(weights: dict[str, Weight]) -> Weight:
+    """Return the weight of the output layer as a linear layer, tied or not."""
+    found = weights.get("head")
+    if found is not None:
+        return found
+    tied = weights["embedding"]
+    return Weight(
+        module=tied.module,
+        in_features=tied.module.out_features,
+        out_features=tied.module.in_features,
+        elements=tied.elements,
+        bias_elements=0,
+        width=tied.width,
+        trainable=tied.trainable,
+        stored_bytes=0,
+    )

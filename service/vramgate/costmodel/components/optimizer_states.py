@@ -1,0 +1,154 @@
+"""Bytes of optimizer states, and what an optimizer's step needs for a moment.
+
+Sources: PyTorch ``optim`` (2.13), bitsandbytes (block-wise 8-bit states, 256 elements a block; tensors under 4096
+elements stay in fp32), torchao (4-bit and 8-bit states), Shazeer & Stern 2018 (Adafactor), Zhao et al. 2024 (GaLore,
+arXiv 2403.03507), Zhu et al. 2024 (APOLLO, arXiv 2412.05270), Jordan 2024 (Muon), Vyas et al. 2024 (SOAP,
+arXiv 2409.11321).
+"""
+
+from dataclasses import dataclass
+
+from vramgate.costmodel.job import Optimizer, OptimizerName
+from vramgate.units import Bytes, Count, ceil_div, largest, smallest
+
+FP32_BYTES = 4
+EIGHT_BIT_BLOCK = 256
+FOUR_BIT_BLOCK = 128
+KEPT_IN_FP32_BELOW = 4096
+"""bitsandbytes leaves states of smaller tensors in fp32 (``min_8bit_size``)."""
+
+PAGED = frozenset(
+    {
+        OptimizerName.PAGED_ADAMW,
+        OptimizerName.PAGED_ADAMW_8BIT,
+        OptimizerName.PAGED_LION_8BIT,
+    }
+)
+"""States in CUDA managed memory: they are not the allocator's, and can leave the card."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """One tensor that trains: its shape as a matrix (rows = 1 for vectors), and bytes of its format."""
+
+    elements: Count
+    rows: Count
+    columns: Count
+    width: int
+    embedding: bool = False
+
+
+def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> Bytes:
+    """Return the bytes of the states of one tensor between steps.
+
+    ``state_width``: bytes of an element of a full-size state (the parameter's format, or fp32 beside a master copy).
+    """
+    name = optimizer.name
+    elements = trained.elements
+    if name in {OptimizerName.SGD, OptimizerName.LOMO}:
+        return 0 * elements
+    if name in _FULL_STATES:
+        return _FULL_STATES[name] * state_width * elements
+    if name in _EIGHT_BIT_STATES:
+        return _EIGHT_BIT_STATES[name] * _eight_bit_bytes(trained)
+    if name is OptimizerName.ADAMW_4BIT:
+        return 2 * (ceil_div(elements, 2) + FP32_BYTES * ceil_div(elements, FOUR_BIT_BLOCK))
+    if name is OptimizerName.ADAMW_FP8:
+        return 2 * (elements + FP32_BYTES * ceil_div(elements, EIGHT_BIT_BLOCK))
+    return _factored_bytes(optimizer, trained, state_width)
+
+
+_FULL_STATES = {
+    OptimizerName.ADAMW: 2,
+    OptimizerName.PAGED_ADAMW: 2,
+    OptimizerName.SGD_MOMENTUM: 1,
+    OptimizerName.LION: 1,
+    OptimizerName.ADAGRAD: 1,
+    OptimizerName.RMSPROP: 1,
+}
+"""Full-size states an element."""
+
+_EIGHT_BIT_STATES = {
+    OptimizerName.ADAMW_8BIT: 2,
+    OptimizerName.PAGED_ADAMW_8BIT: 2,
+    OptimizerName.LION_8BIT: 1,
+    OptimizerName.PAGED_LION_8BIT: 1,
+}
+
+
+def _eight_bit_bytes(trained: Trained) -> Bytes:
+    """Return one 8-bit state: a byte an element and an fp32 scale a block; fp32 for small tensors."""
+    elements = trained.elements
+    small = elements < KEPT_IN_FP32_BELOW
+    blocked = elements + FP32_BYTES * ceil_div(elements, EIGHT_BIT_BLOCK)
+    return small * FP32_BYTES * elements + (1 - small) * blocked
+
+
+def _factored_bytes(optimizer: Optimizer, trained: Trained, state_width: int) -> Bytes:
+    """Return states that live in a matrix's rows and columns; vectors keep full-size Adam states."""
+    name = optimizer.name
+    short, long = (
+        smallest(trained.rows, trained.columns),
+        largest(trained.rows, trained.columns),
+    )
+    vector = trained.rows == 1
+    full = 2 * state_width * trained.elements
+    rank = smallest(optimizer.rank if optimizer.rank is not None else short, short)
+    if name is OptimizerName.ADAFACTOR:
+        vector_bytes = FP32_BYTES * trained.elements
+        return vector * vector_bytes + (1 - vector) * FP32_BYTES * (short + long)
+    if name is OptimizerName.MUON:
+        whole = vector | trained.embedding
+        return whole * full + (1 - whole) * state_width * trained.elements
+    if name in {OptimizerName.GALORE_ADAMW, OptimizerName.GALORE_ADAMW_8BIT}:
+        eight_bit = name is OptimizerName.GALORE_ADAMW_8BIT
+        projector = short * rank * (1 if optimizer.quantized else state_width)
+        low_rank = 2 * long * rank * (1 if eight_bit else state_width)
+        return vector * full + (1 - vector) * (projector + low_rank)
+    if name is OptimizerName.APOLLO:
+        return vector * full + (1 - vector) * state_width * (2 * long * rank + 2)
+    if name is OptimizerName.APOLLO_MINI:
+        return vector * full + (1 - vector) * state_width * (2 * long + 2)
+    if name is OptimizerName.SHAMPOO:
+        return FP32_BYTES * 2 * (short * short + long * long) + state_width * trained.elements
+    if name is OptimizerName.SOAP:
+        statistics = FP32_BYTES * 2 * (short * short + long * long)
+        return vector * full + (1 - vector) * (statistics + full)
+    message = f"no rule for optimizer {name}"
+    raise AssertionError(message)
+
+
+def step_temporary_bytes(
+    optimizer: Optimizer, *, all_states_bytes: Bytes, largest_bytes: Bytes
+) -> Bytes:
+    """Return what the step needs beside weights, gradients and states.
+
+    ``all_states_bytes``: one full-size state of everything that trains; ``largest_bytes``: one of the largest tensor.
+    The foreach implementation takes the square root of all second moments at once; the loop, of one at a time,
+    and divides it (two temporaries); fused kernels need none.
+    """
+    name = optimizer.name
+    if optimizer.in_backward:
+        all_states_bytes = largest_bytes
+    if name in _OWN_KERNELS:
+        return 0 * all_states_bytes
+    if name is OptimizerName.ADAFACTOR:
+        return 3 * largest_bytes
+    if name in {OptimizerName.MUON, OptimizerName.SHAMPOO, OptimizerName.SOAP}:
+        return 3 * largest_bytes
+    if name in {OptimizerName.SGD, OptimizerName.SGD_MOMENTUM, OptimizerName.LION}:
+        return 0 * all_states_bytes
+    if optimizer.implementation == "foreach":
+        return all_states_bytes
+    if optimizer.implementation == "fused":
+        return 0 * all_states_bytes
+    return 2 * largest_bytes
+
+
+_OWN_KERNELS = frozenset(_EIGHT_BIT_STATES) | {
+    OptimizerName.ADAMW_4BIT,
+    OptimizerName.ADAMW_FP8,
+    OptimizerName.PAGED_ADAMW,
+    OptimizerName.LOMO,
+}
+"""Optimizers whose kernels update in place (bitsandbytes, torchao compiled)."""
