@@ -77,6 +77,7 @@ def linear(
     bias: bool = False,
     copies: int = 1,
     kind: ModuleKind = ModuleKind.LINEAR,
+    former_path: str = "",
 ) -> Module:
     """Return a linear layer of ``in_features × out_features`` weights and, with ``bias``, ``out_features`` more."""
     return Module(
@@ -89,6 +90,7 @@ def linear(
         weight=in_features * out_features,
         bias=out_features if bias else 0,
         copies=copies,
+        former_path=former_path,
     )
 
 

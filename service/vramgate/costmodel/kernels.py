@@ -190,15 +190,14 @@ def eager_attention(
         logits = masked
     width = logits.width
     wide = cast(tape, logits, FP32 if softmax_fp32 or tape.autocast else width)
-    tape.drop(logits)
     probabilities = activation(tape, wide, saves_output=True)
     tape.drop(wide)
     narrow = cast(tape, probabilities, query.width if softmax_fp32 else probabilities.width)
-    tape.drop(probabilities)
+    tape.drop(probabilities, logits)
     dropped = dropout(tape, narrow, dropout_probability)
     tape.drop(narrow)
     mixed = batched_product(tape, dropped, value, out_elements)
-    tape.drop(dropped)
+    tape.leave_to_block(dropped)  # the layer returns its attention weights
     out = copy(tape, mixed)
     tape.drop(mixed)
     return out

@@ -168,6 +168,7 @@ def trained_tensors(weight: Weight) -> list[Trained]:
                     width=side.width,
                 )
             )
-        if adapter.magnitude_elements is not 0:  # noqa: F632
-            pass
+        if adapter.has_magnitude:
+            size = adapter.magnitude_elements
+            trained.append(Trained(elements=size, rows=1, columns=size, width=adapter.a.width))
     return trained

@@ -6,12 +6,20 @@ What every other segment holds at a moment is the base; the segment's own high s
 
 from dataclasses import dataclass
 
-from vramgate.costmodel.blocks.ends import embedding, head, input_bytes, rotary_table_bytes
-from vramgate.costmodel.blocks.loss import fused_loss, standard_loss
+from vramgate.costmodel.blocks.ends import (
+    embedding,
+    input_bytes,
+    last_hidden,
+    output_weight,
+    rotary_table_bytes,
+    shared_mask_bytes,
+)
+from vramgate.costmodel.blocks.loss import fused_linear_loss, fused_loss, standard_loss
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
 from vramgate.costmodel.job import CheckpointMode, Loss, TrainingJob
+from vramgate.costmodel.operations import linear
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model, weight_states
 from vramgate.costmodel.segments import (
     High,
@@ -67,6 +75,11 @@ def setting_of(job: TrainingJob) -> Setting:
         fused_kernels=job.fused_kernels,
         software=job.software,
     )
+
+
+def setting_product_width(setting: Setting) -> int:
+    """Return bytes of an element of a weight's gradient as the matrix product makes it."""
+    return setting.compute_width if setting.autocast else setting.stream_width
 
 
 class Step:
@@ -132,7 +145,7 @@ class Step:
 
     def _embed(self) -> None:
         setting = self.setting
-        self.held[ACTIVATION] += rotary_table_bytes(setting)
+        self.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
         checkpointing = self.job.checkpointing
         hooked = checkpointing.mode is CheckpointMode.FULL and (
             checkpointing.reentrant
@@ -156,14 +169,11 @@ class Step:
             self.held[index] -= size
 
     def _forward_run(self, run: LayerRun) -> None:
-        first = self._segment(run)
-        pieces = [(1, first)]
-        if run.count > 1:
-            pieces.append((run.count - 1, self._segment(run)))
-        if self.stream_requires_grad and first.requires_grad and len(pieces) == 2:
-            same = pieces[0][1].kept == pieces[1][1].kept
-            if same:
-                pieces = [(run.count, first)]
+        trains_below = self.stream_requires_grad
+        pieces = [(run.count, self._segment(run))]
+        if not trains_below and self.stream_requires_grad and run.count > 1:
+            # The first block with a trainable weight gets no gradient for its input; those after it do.
+            pieces = [(1, pieces[0][1]), (run.count - 1, self._segment(run))]
         for count, segment in pieces:
             for index in range(CATEGORIES):
                 self.held[index] += (count - 1) * segment.kept[index]
@@ -211,24 +221,27 @@ class Step:
         stream = tape.new(
             elements, setting.stream_width, requires_grad=self.stream_requires_grad
         )
-        logits = head(tape, setting, self.model.outside, stream)
-        tape.by[TEMPORARY] -= logits.size
-        tape.by[LOGITS] += logits.size
-        logits.category = LOGITS
+        hidden = last_hidden(tape, setting, self.model.outside, stream)
+        weight = output_weight(self.model.outside)
+        logits = None
+        if self.job.loss is not Loss.FUSED_LINEAR:
+            logits = linear(tape, hidden, weight)
+            tape.drop(hidden)
+            tape.move(logits, LOGITS)
         head_operations = len(tape.operations)
         high, parts = tape.restart_peak()
         self._note(Phase.FORWARD, "output layer", High(bytes=high, parts=parts))
         tape.category = LOGITS
-        if self.job.loss is Loss.FUSED:
-            loss = fused_loss(tape, setting, logits)
+        if logits is None:
+            loss = fused_linear_loss(tape, setting, hidden, weight)
+            tape.drop(hidden)
         else:
-            loss = standard_loss(tape, setting, logits)
-        tape.drop(logits)
+            loss = (fused_loss if self.job.loss is Loss.FUSED else standard_loss)(
+                tape, setting, logits
+            )
         high, parts = tape.restart_peak()
         self._note(Phase.LOSS, "forward of the loss", High(bytes=high, parts=parts))
         tape.leave_autocast()
-        for _, segment in self.segments:
-            pass
         self._drop_casts()
         tape.restart_peak()
         loss.gradient = tape.new_gradient(loss.size)
@@ -271,10 +284,10 @@ class Step:
         tied = self.model.outside["embedding"]
         if self.job.architecture.tie_word_embeddings and tied.trainable:
             size = tied.elements * tied.width
-            tape.allocate(size)  # the sum of both gradients, made beside them
-            tape.free(size)
-            tape.by[GRADIENT] -= size
-            tape.live -= size
+            if tied.width == setting_product_width(self.setting):
+                tape.allocate(size)  # both gradients are views: their sum is made beside them
+                tape.free(size)
+            tape.free(size, GRADIENT)
         self._note(
             Phase.BACKWARD, "backward of the embedding", High(bytes=tape.peak, parts=tape.peak_by)
         )

@@ -92,6 +92,7 @@ class Tape:
         self.accumulating = False
         """Parameter gradients exist already: new ones are added in place and freed."""
         self.casts: dict[int, Tensor] = {}
+        self.left_to_block: list[Tensor] = []
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -156,6 +157,21 @@ class Tape:
             self.by[TEMPORARY] -= tensor.size
             self.by[ACTIVATION] += tensor.size
         self.peak_at_save = self.peak
+
+    def leave_to_block(self, tensor: Tensor) -> None:
+        """Let a name live to the end of the block: what inner code returns and nobody uses."""
+        self.left_to_block.append(tensor)
+
+    def end_block(self) -> None:
+        """Drop what was left to the block's end."""
+        self.drop(*self.left_to_block)
+        self.left_to_block.clear()
+
+    def move(self, tensor: Tensor, category: int) -> None:
+        """Count a tensor under another category."""
+        self.by[tensor.category] -= tensor.size
+        self.by[category] += tensor.size
+        tensor.category = category
 
     def record(self, backward: Backward, *arguments: Any) -> None:
         """Remember how to run an operation backward."""

@@ -26,6 +26,7 @@ class Adapter:
     dropout: float
     magnitude_elements: Count
     """DoRA's magnitude vector; 0 without DoRA."""
+    has_magnitude: bool
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -186,6 +187,7 @@ def _adapter(module: Module, method: Method) -> Adapter:
         b=b,
         dropout=method.dropout,
         magnitude_elements=module.out_features * module.copies if method.dora else 0,
+        has_magnitude=method.dora,
     )
 
 

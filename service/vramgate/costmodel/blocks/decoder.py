@@ -16,11 +16,10 @@ Weights = dict[str, Weight]
 
 def block(tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor) -> Tensor:
     """Return the residual stream after one block; the incoming stream stays the caller's."""
-    if shape.layout is BlockLayout.PARALLEL:
-        return _parallel(tape, setting, shape, weights, stream)
-    if shape.layout is BlockLayout.POST_NORM:
-        return _post_norm(tape, setting, shape, weights, stream)
-    return _sequential(tape, setting, shape, weights, stream)
+    run = _LAYOUTS.get(shape.layout, _sequential)
+    out = run(tape, setting, shape, weights, stream)
+    tape.end_block()
+    return out
 
 
 def _sequential(
@@ -137,3 +136,6 @@ def _parallel(
     out = add(tape, both, stream)
     tape.drop(both)
     return out
+
+
+_LAYOUTS = {BlockLayout.PARALLEL: _parallel, BlockLayout.POST_NORM: _post_norm}

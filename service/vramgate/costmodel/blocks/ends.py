@@ -1,9 +1,11 @@
 """Both ends of a model: the embedding before the blocks, the head behind them."""
 
 from vramgate.costmodel.architecture import NormKind, Position
+from vramgate.costmodel.blocks.attention import BOOLEAN_MASK_SINCE
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import add, dropout, linear, scale
+from vramgate.costmodel.job import AttentionImplementation
+from vramgate.costmodel.operations import add, dropout, scale
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
@@ -26,6 +28,17 @@ def rotary_table_bytes(setting: Setting) -> Bytes:
         if shape is not None and shape.position is Position.ROTARY:
             widest = max(widest, shape.rotary_dim)
     return 2 * setting.sequence * widest * setting.table_width
+
+
+def shared_mask_bytes(setting: Setting) -> Bytes:
+    """Return the bytes of the one mask all layers share: rows × length × length, additive where attention is eager."""
+    square = setting.tokens * setting.sequence
+    if setting.attention is AttentionImplementation.EAGER:
+        return square * setting.table_width
+    if setting.attention is AttentionImplementation.SDPA and setting.padded:
+        width = 1 if setting.transformers >= BOOLEAN_MASK_SINCE else setting.table_width
+        return square * width
+    return 0 * square
 
 
 def embedding(
@@ -79,16 +92,16 @@ def _with_rows(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> 
     return out
 
 
-def head(tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor) -> Tensor:
-    """Return the logits: final norm, then the output layer (the embedding's weight where they are tied)."""
+def last_hidden(
+    tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor
+) -> Tensor:
+    """Return the last hidden state: the stream after the final norm, where there is one."""
     architecture = setting.architecture
-    hidden = stream
-    if architecture.final_norm is not NormKind.NONE and "final_norm" in weights:
-        hidden = norm(tape, setting, architecture.final_norm, stream, weights["final_norm"])
-        tape.drop(stream)
-    logits = linear(tape, hidden, output_weight(weights))
-    tape.drop(hidden)
-    return logits
+    if architecture.final_norm is NormKind.NONE or "final_norm" not in weights:
+        return stream
+    hidden = norm(tape, setting, architecture.final_norm, stream, weights["final_norm"])
+    tape.drop(stream)
+    return hidden
 
 
 def output_weight(weights: dict[str, Weight]) -> Weight:

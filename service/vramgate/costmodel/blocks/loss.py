@@ -7,7 +7,9 @@ Source: ``loss_utils.ForCausalLMLoss`` (4.46 on), the models' own losses before;
 
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.operations import FP32, activation, cast, scale
-from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.tape import CAST, GRADIENT, LOGITS, Tape, Tensor
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Count, ceil_div, next_power_of_two, smallest
 
 SHIFT_COPY_UNTIL = (4, 48)
 """Up to here the logits are shifted by slicing, which copies them where the batch has several rows."""
@@ -19,20 +21,22 @@ OWN_LOSS = frozenset({"gpt2"})
 
 
 def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
-    """Return the cross-entropy of whole logits; ``logits`` stays the caller's."""
+    """Return the cross-entropy of whole logits; ``logits`` is let go."""
+    given = logits
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
     else:
         tape.hold(logits)
     own = setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
     wide = cast(tape, logits, logits.width if own else FP32)
-    shifted = wide
-    if setting.transformers <= SHIFT_COPY_UNTIL:
-        shifted = _shift_copy(tape, setting, wide)
-    loss = cross_entropy(tape, shifted)
-    if shifted is not wide:
-        tape.drop(shifted)
-    tape.drop(wide, logits)
+    rebinds = setting.transformers <= REBINDS_UNTIL and not own
+    if rebinds:
+        tape.drop(logits, given)
+    copied = _shift_copy(tape, setting, wide)
+    loss = cross_entropy(tape, wide)
+    tape.drop(copied, wide)
+    if not rebinds:
+        tape.drop(logits, given)
     return loss
 
 
@@ -47,18 +51,9 @@ def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
 
 
 def _shift_copy(tape: Tape, setting: Setting, wide: Tensor) -> Tensor:
-    """Return the logits without each row's last token: a copy where rows are several, a view of one row."""
-    several = setting.batch > 1
-    copied = tape.new(wide.elements * several, wide.width, requires_grad=wide.requires_grad)
-    shifted = tape.view(wide, wide.elements)
-    if wide.requires_grad:
-        tape.record(_shift_backward, shifted, wide)
-    tape.drop(copied)
-    return shifted
-
-
-def _shift_backward(tape: Tape, shifted: Tensor, wide: Tensor) -> None:
-    tape.give(wide, tape.take(shifted))
+    """Return the copy of the logits without each row's last token: nothing for one row, which is a view."""
+    copies = (setting.batch > 1) * (setting.transformers <= SHIFT_COPY_UNTIL)
+    return tape.new(wide.elements * copies, wide.width, requires_grad=False)
 
 
 def cross_entropy(tape: Tape, logits: Tensor) -> Tensor:
@@ -83,7 +78,8 @@ def _nll_backward(tape: Tape, loss: Tensor, log_probabilities: Tensor) -> None:
 def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the cross-entropy of a kernel that keeps the fp32 logits and writes their gradient over them."""
     wide = cast(tape, logits, FP32)
-    loss = tape.new(1, FP32, requires_grad=logits.requires_grad)
+    tape.drop(logits)
+    loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
     if loss.requires_grad:
         tape.save(wide)
         tape.record(_overwritten_backward, loss, wide)
@@ -95,3 +91,55 @@ def _overwritten_backward(tape: Tape, loss: Tensor, wide: Tensor) -> None:
     tape.release(tape.take(loss))
     tape.drop(wide)
     tape.give(wide, tape.new_gradient(wide.size))
+
+
+def chunk_rows(tokens: Count, *, vocab_size: Count, hidden_size: Count) -> Count:
+    """Return the rows of logits Liger's fused linear cross-entropy makes at a time.
+
+    >>> chunk_rows(8192, vocab_size=128256, hidden_size=4096)
+    256
+    """
+    pieces = ceil_div(vocab_size, hidden_size)
+    return smallest(tokens, next_power_of_two(ceil_div(tokens, pieces)))
+
+
+def fused_linear_loss(tape: Tape, setting: Setting, hidden: Tensor, weight: Weight) -> Tensor:
+    """Return the loss straight from the hidden states: logits by chunks, both gradients made in forward.
+
+    Kept are the hidden states' gradient and, where the head trains, the head's. Where autocast has to cast the head,
+    every chunk casts its transpose and the cache holds one more copy.
+    """
+    vocabulary = weight.out_features
+    rows = chunk_rows(setting.tokens, vocab_size=vocabulary, hidden_size=weight.in_features)
+    in_place = hidden.width == weight.width and not (
+        tape.autocast and hidden.width != tape.compute_width
+    )
+    gradient_in = tape.new(hidden.elements, hidden.width, requires_grad=False)
+    head_gradient = weight.elements * weight.width if weight.trainable else 0
+    tape.allocate(head_gradient, GRADIENT)
+    losses = tape.new(setting.tokens, FP32, requires_grad=False)
+    width = hidden.width if in_place else tape.compute_width
+    logits = tape.new(rows * vocabulary, width, requires_grad=False, category=LOGITS)
+    if not in_place:
+        _cast_chunk(tape, rows, weight, width)
+    tape.drop(logits, losses)
+    loss = tape.new(1, FP32, requires_grad=hidden.requires_grad)
+    if loss.requires_grad:
+        tape.save(gradient_in)
+        tape.record(_fused_linear_backward, loss, hidden, gradient_in)
+    tape.drop(gradient_in)
+    return loss
+
+
+def _cast_chunk(tape: Tape, rows: Count, weight: Weight, width: int) -> None:
+    """Cast one chunk of hidden states and the head: the transpose for this chunk, the head itself for the cache."""
+    tape.allocate(rows * weight.in_features * width)
+    copies = 2 if weight.trainable else 1
+    tape.spike(copies * weight.elements * width, CAST)
+    tape.free(rows * weight.in_features * width)
+
+
+def _fused_linear_backward(tape: Tape, loss: Tensor, hidden: Tensor, gradient_in: Tensor) -> None:
+    tape.release(tape.take(loss))
+    tape.drop(gradient_in)
+    tape.give(hidden, tape.new_gradient(hidden.size))

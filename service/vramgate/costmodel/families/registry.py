@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from vramgate.costmodel.architecture import ModelArchitecture
+from vramgate.costmodel.families import encoder, encoder_decoder, vision
 from vramgate.costmodel.families import gpt, latent_attention, legacy, llama, mixture_of_experts
 from vramgate.costmodel.families.config import Config
 from vramgate.costmodel.families.decoder import build_decoder
@@ -74,6 +75,15 @@ BUILDERS: Mapping[str, Builder] = {
     "glm4_moe_lite": latent_attention.deepseek,
     "deepseek_v32": latent_attention.deepseek_sparse,
     "glm_moe_dsa": latent_attention.deepseek_sparse,
+    "bert": lambda c: encoder.build_encoder(c, encoder.BERT),
+    "roberta": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
+    "xlm-roberta": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
+    "electra": lambda c: encoder.build_encoder(c, encoder.ELECTRA),
+    "distilbert": lambda c: encoder.build_encoder(c, encoder.DISTILBERT),
+    "vit": vision.build_vit,
+    "dinov2": vision.build_dinov2,
+    "t5": encoder_decoder.build_t5,
+    "mt5": encoder_decoder.build_t5,
     "qwen": legacy.qwen,
     "chatglm": legacy.chatglm,
 }

@@ -13,6 +13,7 @@ from vramgate.costmodel.architecture import (
     NormKind,
     Part,
     Position,
+    Stack,
     linear,
 )
 from vramgate.costmodel.families.assembly import finished
@@ -24,6 +25,7 @@ from vramgate.costmodel.families.config import (
     Switch,
 )
 from vramgate.costmodel.families.encoder_heads import head_linear
+from vramgate.costmodel.families.feed_forward import feed_forward_modules
 from vramgate.costmodel.families.heads import class_name, label_count
 from vramgate.costmodel.families.parts import (
     convolution,
@@ -88,20 +90,184 @@ def image_attention(heads: int, head_dim: int, *, dropout: float = 0.0) -> Atten
     )
 
 
+def build_vit(config: Config) -> ModelArchitecture:
+    """Return a vision transformer with the head of its class (none named: an image classifier).
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    hidden = hidden_size(config)
+    name = class_name(config)
+    bare = name.endswith("Model")
+    root = "" if bare else "vit."
+    block = vit_block(config, hidden)
+    tokens = patches_per_image(config) + 1
+    at = f"{root}embeddings."
+    outside = (
+        parameter(f"{at}cls_token", Part.EMBEDDING, "class_token", hidden),
+        parameter(
+            f"{at}position_embeddings", Part.EMBEDDING, "position_embedding", tokens * hidden
+        ),
+        patch_convolution(config, f"{at}patch_embeddings.projection", hidden),
+        norm(f"{root}layernorm", "final_norm", hidden, bias=True),
+        *_vit_head(config, name, hidden),
+    )
+    path = f"{root}layers"
+    layers = stack("vision", path, hidden, (0,) * layer_count(config), lambda _: block)
+    return _image_model(config, "vit", hidden, tokens, (layers, outside))
+
+
+def _vit_head(config: Config, name: str, hidden: int) -> tuple[Module, ...]:
+    if name.endswith("Model"):
+        size = config.whole("pooler_output_size", default=hidden)
+        return (head_linear("pooler.dense", hidden, size, role="pooler"),)
+    if name and not name.endswith("ForImageClassification"):
+        config.refuse("architectures", f"the head of {name!r} is not known")
+    return (head_linear("classifier", hidden, label_count(config)),)
+
+
+def _image_model(
+    config: Config,
+    family: str,
+    hidden: int,
+    tokens: int,
+    parts: tuple[Stack, tuple[Module, ...]],
+) -> ModelArchitecture:
+    """Return an image model from its stack and what stands outside it."""
+    layers, outside = parts
+    classifier = any(module.role == "head" for module in outside)
+    return finished(
+        config,
+        ModelArchitecture(
+            model_type=config.word("model_type", default=family),
+            model_class=ModelClass.IMAGE_CLASSIFIER if classifier else ModelClass.OTHER,
+            hidden_size=hidden,
+            vocab_size=0,
+            tie_word_embeddings=False,
+            stacks=(layers,),
+            outside=outside,
+            final_norm=NormKind.LAYER,
+            embedding_dropout=config.fraction(_DROPOUT),
+            image_tokens=tokens,
+            max_position_embeddings=tokens,
+            family=family,
+        ),
+    )
+
+
+def vit_block(config: Config, hidden: int) -> Block:
+    """Return ViT's block.
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    heads, head_dim = head_count(config, hidden)
+    size = config.whole("intermediate_size", at_most=MAX_INTERMEDIATE)
+    part = Part.MLP
+    modules = (
+        *_projections(config, hidden),
+        norm("layernorm_before", "input_norm", hidden, bias=True),
+        norm("layernorm_after", "pre_feed_forward_norm", hidden, bias=True),
+        linear(
+            "mlp.fc1", part, "up", hidden, size, bias=True, former_path="intermediate.dense"
+        ),
+        linear("mlp.fc2", part, "down", size, hidden, bias=True, former_path="output.dense"),
+    )
+    dropout = config.fraction(_ATTENTION_DROPOUT)
+    shape = FeedForward(
+        intermediate_size=size,
+        gated=False,
+        activation=config.word("hidden_act", default="gelu"),
+    )
+    return Block(
+        name="attention",
+        modules=modules,
+        attention=image_attention(heads, head_dim, dropout=dropout),
+        feed_forward=shape,
+        norm=NormKind.LAYER,
+        residual_dropout=config.fraction(_DROPOUT),
+    )
+
+
 def _projections(config: Config, hidden: int) -> tuple[Module, ...]:
     """Return query, key, value and output; ``qkv_bias`` leaves the output's bias alone."""
     bias = config.flag(Switch("qkv_bias", default=True))
     return tuple(
-        Module(
-            path=path,
+        linear(
+            path,
+            Part.ATTENTION,
+            role,
+            hidden,
+            hidden,
+            bias=bias or role == "attention_output",
             former_path=former,
-            part=Part.ATTENTION,
-            kind=linear(path, Part.ATTENTION, role, 1, 1).kind,
-            role=role,
-            in_features=hidden,
-            out_features=hidden,
-            weight=hidden * hidden,
-            bias=hidden if bias or role == "attention_output" else 0,
         )
         for role, path, former in _PROJECTIONS
+    )
+
+
+def build_dinov2(config: Config) -> ModelArchitecture:
+    """Return DINOv2 with the head of its class (none named: the bare encoder).
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    hidden = hidden_size(config)
+    classifier = class_name(config).endswith("ForImageClassification")
+    root = "dinov2." if classifier else ""
+    tokens = patches_per_image(config) + 1
+    at = f"{root}embeddings."
+    mask = config.flag(Switch("use_mask_token", default=True))
+    outside = [
+        parameter(f"{at}cls_token", Part.EMBEDDING, "class_token", hidden),
+        parameter(
+            f"{at}position_embeddings", Part.EMBEDDING, "position_embedding", tokens * hidden
+        ),
+        patch_convolution(config, f"{at}patch_embeddings.projection", hidden),
+        norm(f"{root}layernorm", "final_norm", hidden, bias=True),
+    ]
+    if mask:
+        outside.append(parameter(f"{at}mask_token", Part.EMBEDDING, "mask_token", hidden))
+    if classifier:
+        outside.append(head_linear("classifier", 2 * hidden, label_count(config)))
+    block = dinov2_block(config, hidden)
+    path = f"{root}encoder.layer"
+    layers = stack("vision", path, hidden, (0,) * layer_count(config), lambda _: block)
+    return _image_model(config, "dinov2", hidden, tokens, (layers, tuple(outside)))
+
+
+def dinov2_block(config: Config, hidden: int) -> Block:
+    """Return DINOv2's block: ViT's with a learned scale after each half, SwiGLU in the giant model.
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    heads, head_dim = head_count(config, hidden)
+    gated = config.flag(Switch("use_swiglu_ffn", default=False))
+    size = hidden * config.whole("mlp_ratio", at_most=MAX_SMALL, default=4)
+    if gated:
+        # Two thirds of the width, rounded up to a multiple of 8 (Dinov2SwiGLUFFN).
+        size = (size * 2 // 3 + 7) // 8 * 8
+    names = ("gate_proj", "up_proj", "down_proj") if gated else ("fc1", "fc2")
+    modules = (
+        norm("norm1", "input_norm", hidden, bias=True),
+        *_projections(config, hidden),
+        parameter("layer_scale1.lambda1", Part.OTHER, "layer_scale", hidden),
+        norm("norm2", "pre_feed_forward_norm", hidden, bias=True),
+        *feed_forward_modules("mlp.", names, hidden, size, gated=gated, biases=(True, True)),
+        parameter("layer_scale2.lambda1", Part.OTHER, "layer_scale", hidden),
+    )
+    shape = FeedForward(
+        intermediate_size=size,
+        gated=gated,
+        activation="silu" if gated else config.word("hidden_act", default="gelu"),
+    )
+    dropout = config.fraction(_ATTENTION_DROPOUT)
+    return Block(
+        name="attention",
+        modules=modules,
+        attention=image_attention(heads, head_dim, dropout=dropout),
+        feed_forward=shape,
+        norm=NormKind.LAYER,
+        residual_dropout=config.fraction(_DROPOUT),
     )
