@@ -171,6 +171,7 @@ def eager_attention(
     mask_width: int | None,
     softmax_fp32: bool,
     softcap: bool,
+    scales: bool,
     dropout_probability: float,
 ) -> Tensor:
     """Return attention written in Python: every step of the score matrix is a tensor of its own.
@@ -178,9 +179,11 @@ def eager_attention(
     ``mask_width``: bytes of an element of the additive mask, None where there is none; ``softmax_fp32``: the model
     code asks for the softmax in fp32 and casts back.
     """
-    products = batched_product(tape, query, key, scores.elements)
-    logits = scale(tape, products)
-    tape.drop(products)
+    logits = batched_product(tape, query, key, scores.elements)
+    if scales:  # with ALiBi the product, its scaling and its bias are one kernel
+        products = logits
+        logits = scale(tape, products)
+        tape.drop(products)
     if softcap:
         logits = _soft_capped(tape, logits)
     if mask_width is not None:
@@ -225,9 +228,10 @@ def math_attention(
 ) -> Tensor:
     """Return the math path of ``scaled_dot_product_attention``: in fp32, the softmax saved whole.
 
-    Keys and values are copied to the full head count where there are fewer of them.
+    Keys and values are copied to the full head count where there are fewer of them. Autocast is off inside.
     """
     width = query.width
+    autocast, tape.autocast = tape.autocast, False
     wide = [cast(tape, side, FP32) for side in (query, key, value)]
     groups = scores.heads // scores.kv_heads
     if scores.kv_heads not in {scores.heads, 1}:
@@ -248,4 +252,5 @@ def math_attention(
     tape.drop(mixed)
     out = copy(tape, narrow)
     tape.drop(narrow)
+    tape.autocast = autocast
     return out

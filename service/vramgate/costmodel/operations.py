@@ -203,6 +203,25 @@ def _fused_gate_backward(tape: Tape, out: Tensor, gate: Tensor, up: Tensor) -> N
             tape.give(side, tape.new_gradient(side.size))
 
 
+def bloom_gelu(tape: Tape, x: Tensor) -> Tensor:
+    """Return BLOOM's GELU, an autograd function in Python: it saves its input and does the rest in temporaries."""
+    tape.spike(4 * x.size)
+    out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.save(x)
+        tape.record(_bloom_gelu_backward, out, x)
+    return out
+
+
+def _bloom_gelu_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    tape.spike(5 * x.size)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.drop(x)
+    tape.give(x, made)
+
+
 def dropout(tape: Tape, x: Tensor, probability: float) -> Tensor:
     """Return ``x`` with dropout: a new tensor and a one-byte mask; the tensor itself where the probability is 0."""
     if probability == 0.0:

@@ -7,6 +7,7 @@ What every other segment holds at a moment is the base; the segment's own high s
 from dataclasses import dataclass
 
 from vramgate.costmodel.blocks.ends import (
+    buffer_bytes,
     embedding,
     input_bytes,
     last_hidden,
@@ -77,11 +78,6 @@ def setting_of(job: TrainingJob) -> Setting:
     )
 
 
-def setting_product_width(setting: Setting) -> int:
-    """Return bytes of an element of a weight's gradient as the matrix product makes it."""
-    return setting.compute_width if setting.autocast else setting.stream_width
-
-
 class Step:
     """Walks through one step and collects its moments."""
 
@@ -106,7 +102,7 @@ class Step:
             master += count * states.master
             gradients += count * states.gradients
         self.gradient_bytes = gradients
-        buffers = FP32_BYTES * self.job.architecture.buffer_elements
+        buffers = buffer_bytes(self.setting)
         self.static = {
             Component.WEIGHTS: weights + buffers,
             Component.OPTIMIZER_STATES: 0 if self.job.optimizer.name in PAGED else optimizer,
@@ -284,7 +280,7 @@ class Step:
         tied = self.model.outside["embedding"]
         if self.job.architecture.tie_word_embeddings and tied.trainable:
             size = tied.elements * tied.width
-            if tied.width == setting_product_width(self.setting):
+            if self._head_gradient_is_view(tied.width):
                 tape.allocate(size)  # both gradients are views: their sum is made beside them
                 tape.free(size)
             tape.free(size, GRADIENT)
@@ -292,6 +288,13 @@ class Step:
             Phase.BACKWARD, "backward of the embedding", High(bytes=tape.peak, parts=tape.peak_by)
         )
         self.held = [0] * CATEGORIES
+
+    def _head_gradient_is_view(self, width: int) -> bool:
+        """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""
+        if self.job.loss is Loss.FUSED_LINEAR:
+            return False
+        setting = self.setting
+        return width == (setting.compute_width if setting.autocast else setting.stream_width)
 
     def _optimizer_step(self) -> None:
         one_state = sum(count * states.one_state for count, states in self._all_states())

@@ -34,6 +34,7 @@ CONTIGUOUS_QUERY = ((4, 48), (4, 55))
 """Versions whose sdpa makes queries contiguous, so that the output is copied for its projection."""
 BOOLEAN_MASK_SINCE = (4, 53)
 """The padding mask is boolean from here on, and cast to a bias inside every layer's sdpa call."""
+BOOLEAN_MASK_LATER = {"gpt2": (4, 54)}
 FLASH_REPEATS_UNTIL = (4, 47)
 """Mistral's and Qwen2's FlashAttention classes repeat keys and values up to here."""
 LAYER_TABLES_UNTIL = {"mistral": (4, 47), "mixtral": (4, 47), "gemma2": (4, 46)}
@@ -43,6 +44,10 @@ SOFTMAX_IN_OWN_FORMAT = frozenset({"gpt2", "bert", "roberta", "t5", "mt5", "falc
 """Families whose eager code leaves the softmax in the scores' format; the others ask for fp32."""
 BROADCASTS_ONE_KEY_HEAD = frozenset({"falcon"})
 """Families that hand one key-value head to sdpa as it is, which no fused kernel takes."""
+CONCATENATED_ROTARY = frozenset({"phi3"})
+"""Families whose rotary code splits and concatenates heads even where all of a head is rotated."""
+COPIES_KEYS_AND_VALUES = frozenset({"falcon"})
+"""Families that index keys and values out of the fused projection, which copies them."""
 INDEX_BYTES = 8
 """Bytes of a token's index, kept by padded FlashAttention."""
 
@@ -74,17 +79,8 @@ def attention(
 def _projected(
     tape: Tape, setting: Setting, shape: Attention, weights: dict[str, Weight], hidden: Tensor
 ) -> Heads:
-    tokens = setting.tokens
     if "qkv" in weights:
-        fused = linear(tape, hidden, weights["qkv"])
-        sizes = (
-            tokens * shape.query_size,
-            tokens * shape.key_size,
-            tokens * shape.value_size,
-        )
-        query, key, value = split(tape, fused, sizes)
-        tape.drop(fused)
-        return Heads(query=query, key=key, value=value, query_is_packed=False)
+        return _fused_heads(tape, setting, shape, weights["qkv"], hidden)
     query = linear(tape, hidden, weights["query"], transposed_gradient=_query_is_copied(shape))
     query = _head_norm(tape, setting, weights.get("query_norm"), query)
     key = linear(tape, hidden, weights["key"], transposed_gradient=_query_is_copied(shape))
@@ -94,6 +90,23 @@ def _projected(
         scaled = scale(tape, query)
         tape.drop(query)
         query = scaled
+    return Heads(query=query, key=key, value=value, query_is_packed=False)
+
+
+def _fused_heads(
+    tape: Tape, setting: Setting, shape: Attention, weight: Weight, hidden: Tensor
+) -> Heads:
+    """Return views of one product for queries, keys and values."""
+    tokens = setting.tokens
+    fused = linear(tape, hidden, weight)
+    sizes = (tokens * shape.query_size, tokens * shape.key_size, tokens * shape.value_size)
+    query, key, value = split(tape, fused, sizes)
+    tape.drop(fused)
+    if setting.model_type in COPIES_KEYS_AND_VALUES:
+        times = 1 if shape.kv_heads == 1 else shape.heads // shape.kv_heads
+        views = key, value
+        key, value = (repeat_heads(tape, view, times) for view in views)
+        tape.drop(*views)
     return Heads(query=query, key=key, value=value, query_is_packed=False)
 
 
@@ -112,7 +125,7 @@ def _head_norm(tape: Tape, setting: Setting, weight: Weight | None, x: Tensor) -
 
 def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
     """Rotate queries and keys; the old ones live until both are done."""
-    partial = shape.rotary_dim < shape.head_dim
+    partial = shape.rotary_dim < shape.head_dim or setting.model_type in CONCATENATED_ROTARY
     width = setting.table_width
     if setting.transformers <= LAYER_TABLES_UNTIL.get(setting.model_type, (0, 0)):
         width = heads.value.width
@@ -264,10 +277,11 @@ def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
     """Return the additive mask one layer makes and keeps, None where all layers share one."""
     if shape.position is Position.RELATIVE or not needs_mask(setting, shape):
         return None
-    version = setting.transformers
-    own = version >= BOOLEAN_MASK_SINCE or setting.autocast
+    boolean_since = BOOLEAN_MASK_LATER.get(setting.model_type, BOOLEAN_MASK_SINCE)
+    is_cast = setting.autocast and setting.table_width != setting.compute_width
+    own = setting.transformers >= boolean_since or is_cast
     if setting.model_type == "gemma2" and not setting.padded:
-        own = shape.sliding_window is not None or setting.autocast
+        own = shape.sliding_window is not None or is_cast
     if not own:
         return None
     return tape.new(
@@ -301,22 +315,36 @@ def scores_of(setting: Setting, shape: Attention) -> Scores:
 
 
 def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tensor:
-    key, value = heads.key, heads.value
-    if shape.kv_heads not in {shape.heads, 1}:
-        times = shape.heads // shape.kv_heads
-        key, value = repeat_heads(tape, key, times), repeat_heads(tape, value, times)
-        tape.drop(heads.key, heads.value)
+    sides = [heads.query, heads.key, heads.value]
+    one_head = shape.kv_heads == 1 and setting.model_type in BROADCASTS_ONE_KEY_HEAD
+    repeats = shape.kv_heads != shape.heads and not (one_head and setting.one_row)
+    already = setting.model_type in COPIES_KEYS_AND_VALUES and not one_head
+    if repeats and not already:
+        for index in (1, 2):
+            repeated = repeat_heads(tape, sides[index], shape.heads // shape.kv_heads)
+            tape.drop(sides[index])
+            sides[index] = repeated
+    if not setting.one_row:
+        sides = [_own_storage(tape, side) for side in sides]
     out = eager_attention(
         tape,
-        heads.query,
-        key,
-        value,
+        *sides,
         scores=scores_of(setting, shape),
         out_elements=_out_elements(setting, shape),
         mask_width=setting.table_width,
         softmax_fp32=setting.model_type not in SOFTMAX_IN_OWN_FORMAT,
         softcap=shape.softcap,
+        scales=shape.position is not Position.ALIBI,
         dropout_probability=shape.dropout,
     )
-    tape.drop(heads.query, key, value)
+    tape.drop(*sides)
     return out
+
+
+def _own_storage(tape: Tape, side: Tensor) -> Tensor:
+    """Return a view copied out of its fused projection, as a batched product over several rows needs it."""
+    if side.base is None:
+        return side
+    copied = copy(tape, side)
+    tape.drop(side)
+    return copied

@@ -5,13 +5,27 @@ from vramgate.costmodel.blocks.attention import BOOLEAN_MASK_SINCE
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import AttentionImplementation
-from vramgate.costmodel.operations import add, dropout, scale
+from vramgate.costmodel.operations import FP32, add, dropout, scale
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
 TOKEN_BYTES = 8
 """Token ids, labels and masks are int64."""
+
+
+CAUSAL_BUFFERS_UNTIL = {"gpt2": (5, 0)}
+"""Families whose attention layers registered a boolean causal mask over all positions, up to this version."""
+
+
+def buffer_bytes(setting: Setting) -> Bytes:
+    """Return bytes of the buffers a model carries beside its parameters."""
+    architecture = setting.architecture
+    size = FP32 * architecture.buffer_elements
+    if setting.transformers <= CAUSAL_BUFFERS_UNTIL.get(setting.model_type, (0, 0)):
+        positions = architecture.max_position_embeddings or 0
+        size += architecture.num_hidden_layers * positions * positions
+    return size
 
 
 def input_bytes(setting: Setting) -> Bytes:
@@ -31,13 +45,16 @@ def rotary_table_bytes(setting: Setting) -> Bytes:
 
 
 def shared_mask_bytes(setting: Setting) -> Bytes:
-    """Return the bytes of the one mask all layers share: rows × length × length, additive where attention is eager."""
-    square = setting.tokens * setting.sequence
+    """Return the bytes of the one mask all layers share: length × length, a row of the batch each where padded."""
+    square = setting.sequence * setting.sequence
     if setting.attention is AttentionImplementation.EAGER:
-        return square * setting.table_width
+        if setting.transformers <= CAUSAL_BUFFERS_UNTIL.get(setting.model_type, (0, 0)):
+            return 0 * square
+        rows = setting.batch if setting.padded else 1
+        return rows * square * setting.table_width
     if setting.attention is AttentionImplementation.SDPA and setting.padded:
         width = 1 if setting.transformers >= BOOLEAN_MASK_SINCE else setting.table_width
-        return square * width
+        return setting.batch * square * width
     return 0 * square
 
 

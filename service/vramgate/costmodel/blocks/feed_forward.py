@@ -5,6 +5,7 @@ from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.operations import (
     activation,
     add,
+    bloom_gelu,
     copy,
     dropout,
     fused_gate,
@@ -18,7 +19,7 @@ from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 
 SAVES_OUTPUT = frozenset({"relu", "tanh", "sigmoid"})
-TANH_IN_PYTHON = frozenset({"gelu_new", "bloom_gelu"})
+TANH_IN_PYTHON = frozenset({"gelu_new", "gelu_fast"})
 """Activations written as a chain of operations around a tanh."""
 SQUARED = frozenset({"relu2", "squared_relu"})
 
@@ -67,6 +68,8 @@ def activate(tape: Tape, name: str, x: Tensor) -> Tensor:
     """Return an activation of ``x`` by the name transformers' ``ACT2FN`` gives it."""
     if name in TANH_IN_PYTHON:
         return gelu_by_tanh(tape, x)
+    if name == "bloom_gelu":
+        return bloom_gelu(tape, x)
     if name in SQUARED:
         relu = activation(tape, x, saves_output=True)
         out = power(tape, relu)

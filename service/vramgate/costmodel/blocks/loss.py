@@ -22,27 +22,25 @@ OWN_LOSS = frozenset({"gpt2"})
 
 def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the cross-entropy of whole logits; ``logits`` is let go."""
-    given = logits
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
-    else:
-        tape.hold(logits)
     own = setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
     wide = cast(tape, logits, logits.width if own else FP32)
     rebinds = setting.transformers <= REBINDS_UNTIL and not own
     if rebinds:
-        tape.drop(logits, given)
+        tape.drop(logits)
     copied = _shift_copy(tape, setting, wide)
-    loss = cross_entropy(tape, wide)
+    loss = cross_entropy(tape, wide, casts_for_nll=own and tape.autocast)
     tape.drop(copied, wide)
     if not rebinds:
-        tape.drop(logits, given)
+        tape.drop(logits)
     return loss
 
 
 def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
-    """Return Gemma 2's capped logits: the tanh keeps its output."""
+    """Return Gemma 2's capped logits: the tanh keeps its output; ``logits`` is let go."""
     divided = scale(tape, logits)
+    tape.drop(logits)
     capped = activation(tape, divided, saves_output=True)
     tape.drop(divided)
     out = scale(tape, capped)
@@ -52,13 +50,20 @@ def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
 
 def _shift_copy(tape: Tape, setting: Setting, wide: Tensor) -> Tensor:
     """Return the copy of the logits without each row's last token: nothing for one row, which is a view."""
-    copies = (setting.batch > 1) * (setting.transformers <= SHIFT_COPY_UNTIL)
+    copies = 0 if setting.one_row or setting.transformers > SHIFT_COPY_UNTIL else 1
     return tape.new(wide.elements * copies, wide.width, requires_grad=False)
 
 
-def cross_entropy(tape: Tape, logits: Tensor) -> Tensor:
-    """Return cross-entropy in two kernels: the log-softmax is saved, two gradients of its size follow in backward."""
+def cross_entropy(tape: Tape, logits: Tensor, *, casts_for_nll: bool = False) -> Tensor:
+    """Return cross-entropy in two kernels: the log-softmax is saved, two gradients of its size follow in backward.
+
+    ``casts_for_nll``: autocast raises the second kernel alone to fp32.
+    """
     log_probabilities = activation(tape, logits, saves_output=True)
+    if casts_for_nll:
+        narrow = log_probabilities
+        log_probabilities = cast(tape, narrow, FP32)
+        tape.drop(narrow)
     loss = tape.new(1, FP32, requires_grad=logits.requires_grad)
     if loss.requires_grad:
         tape.save(log_probabilities)
@@ -77,6 +82,8 @@ def _nll_backward(tape: Tape, loss: Tensor, log_probabilities: Tensor) -> None:
 
 def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the cross-entropy of a kernel that keeps the fp32 logits and writes their gradient over them."""
+    if setting.architecture.logits_softcap:
+        logits = _soft_capped(tape, logits)
     wide = cast(tape, logits, FP32)
     tape.drop(logits)
     loss = tape.new(1, FP32, requires_grad=wide.requires_grad)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vramgate.costmodel.architecture import ModelArchitecture
 from vramgate.costmodel.job import AttentionImplementation, Packing, Software
 from vramgate.units import Count
@@ -28,6 +30,11 @@ class Setting:
     packing: Packing
     fused_kernels: frozenset[str]
     software: Software
+
+    @property
+    def one_row(self) -> bool:
+        """Whether every batch is a single row: views that several rows would copy. Arrays must not mix both."""
+        return bool(np.all(self.batch == 1))
 
     @property
     def padded(self) -> bool:
