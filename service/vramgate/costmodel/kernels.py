@@ -62,7 +62,7 @@ def rotate(tape: Tape, x: Tensor, table_width: int) -> Tensor:
     out = tape.new(x.elements, width, requires_grad=x.requires_grad)
     tape.free(2 * promoted)
     if out.requires_grad:
-        tape.record(_rotate_backward, out, x)
+        tape.record_saving(_rotate_backward, out, x)
     return out
 
 
@@ -134,13 +134,14 @@ def fused_attention(
     out = tape.new(out_elements, query.width, requires_grad=requires_grad)
     rows = scores.queries if kernel is Kernel.FLASH else round_up(scores.queries, 32)
     log_sum = tape.new(scores.batch * scores.heads * rows, FP32, requires_grad=False)
+    tape.reach()
     if out.requires_grad:
         kept = [query, key, value, out, log_sum]
         if bias is not None:
             kept.append(bias)
         for tensor in kept:
             tape.save(tensor)
-        tape.record(_fused_attention_backward, out, query, key, value, kept)
+        tape.record_saving(_fused_attention_backward, out, query, key, value, kept)
     tape.drop(log_sum)
     return out
 
@@ -225,6 +226,7 @@ def math_attention(
     *,
     scores: Scores,
     out_elements: Count,
+    one_row: bool,
 ) -> Tensor:
     """Return the math path of ``scaled_dot_product_attention``: in fp32, the softmax saved whole.
 
@@ -242,6 +244,11 @@ def math_attention(
     scaled_query = scale(tape, wide[0])
     scaled_key = scale(tape, wide[1])
     tape.drop(wide[0], wide[1])
+    if scores.kv_heads == 1 and not one_row:  # one head, expanded and copied for the batched product
+        narrow_key, narrow_value = scaled_key, wide[2]
+        scaled_key = repeat_heads(tape, narrow_key, scores.heads)
+        wide[2] = repeat_heads(tape, narrow_value, scores.heads)
+        tape.drop(narrow_key, narrow_value)
     products = batched_product(tape, scaled_query, scaled_key, scores.elements)
     tape.drop(scaled_query, scaled_key)
     probabilities = activation(tape, products, saves_output=True)

@@ -68,13 +68,14 @@ def scale(tape: Tape, x: Tensor) -> Tensor:
 def multiply(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
     """Return ``a * b`` of two tensors of one shape; each side is saved for the other's gradient."""
     width = max(a.width, b.width)
+    tape.reach()
     out = tape.new(a.elements, width, requires_grad=a.requires_grad or b.requires_grad)
     if out.requires_grad:
         if a.requires_grad:
             tape.save(b)
         if b.requires_grad:
             tape.save(a)
-        tape.record(_multiply_backward, out, a, b)
+        tape.record_saving(_multiply_backward, out, a, b)
     return out
 
 
@@ -103,7 +104,7 @@ def power(tape: Tape, x: Tensor) -> Tensor:
     out = tape.new(source.elements, source.width, requires_grad=source.requires_grad)
     if out.requires_grad:
         tape.save(source)
-        tape.record(_power_backward, out, source)
+        tape.record_saving(_power_backward, out, source)
     tape.drop(source)
     return out
 
@@ -127,13 +128,14 @@ def batched_product(
     """Return a batched matrix product of two activations; each is saved for the other's gradient."""
     width = tape.compute_width if tape.autocast else max(a.width, b.width)
     left, right = cast(tape, a, width), cast(tape, b, width)
+    tape.reach()
     out = tape.new(elements, width, requires_grad=left.requires_grad or right.requires_grad)
     if out.requires_grad:
         if left.requires_grad:
             tape.save(right)
         if right.requires_grad:
             tape.save(left)
-        tape.record(_batched_product_backward, out, left, right)
+        tape.record_saving(_batched_product_backward, out, left, right)
     tape.drop(left, right)
     return out
 
@@ -168,11 +170,12 @@ def _pass_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
 
 def activation(tape: Tape, x: Tensor, *, saves_output: bool = False) -> Tensor:
     """Return a fused activation of ``x`` (SiLU, GELU); it saves its input, or its output (ReLU, tanh, sigmoid)."""
+    tape.reach()
     out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
     if out.requires_grad:
         kept = out if saves_output else x
         tape.save(kept)
-        tape.record(_saved_unary_backward, out, x, kept)
+        tape.record_saving(_saved_unary_backward, out, x, kept)
     return out
 
 
@@ -190,7 +193,7 @@ def fused_gate(tape: Tape, gate: Tensor, up: Tensor) -> Tensor:
     if out.requires_grad:
         tape.save(gate)
         tape.save(up)
-        tape.record(_fused_gate_backward, out, gate, up)
+        tape.record_saving(_fused_gate_backward, out, gate, up)
     return out
 
 
@@ -209,7 +212,7 @@ def bloom_gelu(tape: Tape, x: Tensor) -> Tensor:
     out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
     if out.requires_grad:
         tape.save(x)
-        tape.record(_bloom_gelu_backward, out, x)
+        tape.record_saving(_bloom_gelu_backward, out, x)
     return out
 
 
@@ -229,9 +232,10 @@ def dropout(tape: Tape, x: Tensor, probability: float) -> Tensor:
         return x
     out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
     mask = tape.new(x.elements, MASK, requires_grad=False)
+    tape.reach()
     if out.requires_grad:
         tape.save(mask)
-        tape.record(_saved_unary_backward, out, x, mask)
+        tape.record_saving(_saved_unary_backward, out, x, mask)
     tape.drop(mask)
     return out
 
@@ -291,7 +295,7 @@ def cast_weight(tape: Tape, weight: Weight, width: int) -> Tensor:
         tape.casts[id(weight)] = out
         tape.hold(out)
         if out.requires_grad:
-            tape.record(_cast_weight_backward, out, weight)
+            tape.record_saving(_cast_weight_backward, out, weight)
     return out
 
 
@@ -321,13 +325,14 @@ def _base_linear(tape: Tape, x: Tensor, weight: Weight, *, transposed_gradient: 
     source = cast(tape, x, width)
     rows = x.elements // weight.in_features
     requires_grad = x.requires_grad or weight.trainable
+    tape.reach()
     out = tape.new(rows * weight.out_features, width, requires_grad=requires_grad)
     if out.requires_grad:
         if weight.trainable:
             tape.save(source)
         if kept_weight is not None and source.requires_grad:
             tape.save(kept_weight)
-        tape.record(_linear_backward, out, source, weight, kept_weight, transposed_gradient)
+        tape.record_saving(_linear_backward, out, source, weight, kept_weight, transposed_gradient)
     tape.drop(source)
     if kept_weight is not None:
         tape.drop(kept_weight)
@@ -381,10 +386,11 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     source = cast(tape, x, width)
     _dequantize(tape, weight, width)
     rows = x.elements // weight.in_features
+    tape.reach()
     out = tape.new(rows * weight.out_features, width, requires_grad=x.requires_grad)
     tape.free(weight.elements * width, DEQUANTIZED)
     if out.requires_grad:
-        tape.record(_quantized_linear_backward, out, source, weight)
+        tape.record_saving(_quantized_linear_backward, out, source, weight)
     tape.drop(source)
     if x.width == width:
         return out
@@ -462,13 +468,14 @@ def rms_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     out = tape.new(
         x.elements, max(narrow.width, weight.width), requires_grad=requires_grad
     )
+    tape.reach()
     if out.requires_grad:
         if wide.requires_grad:
             tape.save(wide)
             tape.save(inverse)
         if weight.trainable:
             tape.save(narrow)
-        tape.record(_rms_norm_backward, out, wide, inverse, narrow, weight)
+        tape.record_saving(_rms_norm_backward, out, wide, inverse, narrow, weight)
     if narrow is not normalised:
         tape.drop(normalised)
     tape.drop(narrow, inverse, wide)
@@ -535,6 +542,7 @@ def rms_norm_plus_one(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     normalised = tape.new(x.elements, FP32, requires_grad=False)
     factor = tape.new(weight.elements, FP32, requires_grad=False)
     scaled = tape.new(x.elements, FP32, requires_grad=x.requires_grad or weight.trainable)
+    tape.reach()
     if scaled.requires_grad:
         if wide.requires_grad:
             tape.save(wide)
@@ -542,7 +550,7 @@ def rms_norm_plus_one(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
             tape.save(factor)
         if weight.trainable:
             tape.save(normalised)
-        tape.record(_rms_norm_plus_one_backward, scaled, wide, inverse, normalised, factor, weight)
+        tape.record_saving(_rms_norm_plus_one_backward, scaled, wide, inverse, normalised, factor, weight)
     tape.drop(normalised, inverse, factor, wide)
     out = cast(tape, scaled, x.width)
     tape.drop(scaled)
@@ -579,10 +587,11 @@ def fused_rms_norm(tape: Tape, x: Tensor, weight: Weight, *, in_place: bool) -> 
     rows = x.elements // weight.elements
     out = tape.new(x.elements, x.width, requires_grad=x.requires_grad or weight.trainable)
     inverse = tape.new(rows, FP32, requires_grad=False)
+    tape.reach()
     if out.requires_grad:
         tape.save(x)
         tape.save(inverse)
-        tape.record(_fused_rms_norm_backward, out, x, inverse, weight, in_place)
+        tape.record_saving(_fused_rms_norm_backward, out, x, inverse, weight, in_place)
     tape.drop(inverse)
     return out
 
@@ -621,10 +630,11 @@ def layer_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
         source.elements, source.width, requires_grad=x.requires_grad or weight.trainable
     )
     statistics = tape.new(2 * rows, FP32, requires_grad=False)
+    tape.reach()
     if out.requires_grad:
         tape.save(source)
         tape.save(statistics)
-        tape.record(_layer_norm_backward, out, source, statistics, weight)
+        tape.record_saving(_layer_norm_backward, out, source, statistics, weight)
     tape.drop(source, statistics)
     return out
 

@@ -128,27 +128,32 @@ def checkpointed_segment(
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
     tape.save(stream)
     kept = tape.by.copy()
-    tape.peak = tape.live
-    gradient = tape.new_gradient(stream_bytes)
     again = block(tape, setting, shape, weights, stream)
     tape.leave_autocast()
-    recomputed = tape.peak if reentrant else tape.peak_at_save
-    if not reentrant:
-        tape.drop(again)
-    tape.peak = recomputed
     if not again.requires_grad:
         return Segment(
             forward=forward,
-            kept=[0] * CATEGORIES,
+            kept=kept,
             backward=High(),
             gradients=0,
             casts_until_forward_ends=casts,
             stream_bytes=stream_bytes,
             requires_grad=False,
         )
-    again.gradient = gradient
+    recomputed = tape.peak if reentrant else tape.reached
+    parts = tape.peak_by
+    if not reentrant:
+        tape.drop(again)
+    alive = tape.live
+    tape.peak = tape.live
+    again.gradient = tape.new_gradient(stream_bytes)
     if reentrant:
-        gradient.owners += 1
+        again.gradient.owners += 1
+    else:
+        tape.backward_of_unsaving()
+    # Recomputation runs on top of the gradients that are there when the first saved tensor is asked for.
+    tape.peak = recomputed + tape.live - alive
+    tape.peak_by = parts
     tape.backward()
     return Segment(
         forward=forward,

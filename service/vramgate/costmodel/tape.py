@@ -87,7 +87,7 @@ class Tape:
         self.compute_width = compute_width
         self.category = TEMPORARY
         """What new tensors and gradients count as until they are saved or kept."""
-        self.peak_at_save: Bytes = 0
+        self.reached: Bytes = 0
         """The peak when the last tensor was saved: how far an early-stopping recomputation goes."""
         self.accumulating = False
         """Parameter gradients exist already: new ones are added in place and freed."""
@@ -156,7 +156,6 @@ class Tape:
             tensor.category = ACTIVATION
             self.by[TEMPORARY] -= tensor.size
             self.by[ACTIVATION] += tensor.size
-        self.peak_at_save = self.peak
 
     def leave_to_block(self, tensor: Tensor) -> None:
         """Let a name live to the end of the block: what inner code returns and nobody uses."""
@@ -174,8 +173,16 @@ class Tape:
         tensor.category = category
 
     def record(self, backward: Backward, *arguments: Any) -> None:
-        """Remember how to run an operation backward."""
-        self.operations.append((backward, arguments))
+        """Remember how to run an operation backward that saved nothing."""
+        self.operations.append((backward, arguments, False))
+
+    def record_saving(self, backward: Backward, *arguments: Any) -> None:
+        """Remember how to run an operation backward that saved something (a weight counts)."""
+        self.operations.append((backward, arguments, True))
+
+    def reach(self) -> None:
+        """Say that an operation saves here: recomputation that stops early comes at least this far."""
+        self.reached = self.peak
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
@@ -239,7 +246,13 @@ class Tape:
         """Replay the operations in reverse, as the engine does, until ``down_to`` of them are left."""
         operations = self.operations
         while len(operations) > down_to:
-            function, arguments = operations.pop()
+            function, arguments, _ = operations.pop()
+            function(self, *arguments)
+
+    def backward_of_unsaving(self) -> None:
+        """Replay the last operations up to the first that saved something: what runs before a recomputation."""
+        while self.operations and not self.operations[-1][2]:
+            function, arguments, _ = self.operations.pop()
             function(self, *arguments)
 
 

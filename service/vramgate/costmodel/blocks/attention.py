@@ -222,6 +222,7 @@ def mixed_heads(
             *sides,
             scores=scores_of(setting, shape),
             out_elements=_out_elements(setting, shape),
+            one_row=setting.one_row,
         )
         tape.drop(*sides)
         return out

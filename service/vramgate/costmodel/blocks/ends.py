@@ -71,7 +71,7 @@ def embedding(
     weight = weights["embedding"]
     requires_grad = weight.trainable or input_requires_grad
     stream = tape.new(elements, weight.width, requires_grad=requires_grad)
-    tape.record(_embedding_backward, stream, weight)
+    tape.record_saving(_embedding_backward, stream, weight)
     for role in ("position_embedding", "token_type_embedding"):
         if role in weights:
             stream = _with_rows(tape, setting, stream, weights[role])
@@ -103,7 +103,7 @@ def _with_rows(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> 
         setting.sequence * weight.out_features, weight.width, requires_grad=weight.trainable
     )
     if rows.requires_grad:
-        tape.record(_embedding_backward, rows, weight)
+        tape.record_saving(_embedding_backward, rows, weight)
     out = add(tape, stream, rows)
     tape.drop(stream, rows)
     return out

@@ -67,7 +67,7 @@ def cross_entropy(tape: Tape, logits: Tensor, *, casts_for_nll: bool = False) ->
     loss = tape.new(1, FP32, requires_grad=logits.requires_grad)
     if loss.requires_grad:
         tape.save(log_probabilities)
-        tape.record(_nll_backward, loss, log_probabilities)
+        tape.record_saving(_nll_backward, loss, log_probabilities)
     tape.drop(log_probabilities)
     return loss
 
@@ -89,7 +89,7 @@ def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
     if loss.requires_grad:
         tape.save(wide)
-        tape.record(_overwritten_backward, loss, wide)
+        tape.record_saving(_overwritten_backward, loss, wide)
     tape.drop(wide)
     return loss
 
@@ -133,7 +133,7 @@ def fused_linear_loss(tape: Tape, setting: Setting, hidden: Tensor, weight: Weig
     loss = tape.new(1, FP32, requires_grad=hidden.requires_grad)
     if loss.requires_grad:
         tape.save(gradient_in)
-        tape.record(_fused_linear_backward, loss, hidden, gradient_in)
+        tape.record_saving(_fused_linear_backward, loss, hidden, gradient_in)
     tape.drop(gradient_in)
     return loss
 
