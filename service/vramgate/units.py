@@ -68,6 +68,17 @@ def smallest(*values: Count) -> Count:
     return best
 
 
+def next_power_of_two(value: Count) -> Count:
+    """Return the smallest power of two that is at least ``value`` (itself at least 1).
+
+    >>> next_power_of_two(65), next_power_of_two(64)
+    (128, 64)
+    """
+    if isinstance(value, int):
+        return 1 << (value - 1).bit_length()
+    return np.left_shift(1, np.ceil(np.log2(value)).astype(np.int64))
+
+
 def format_gib(size_bytes: int) -> str:
     """Return bytes as text for people, in GiB (2**30), or MiB below one GiB.
 

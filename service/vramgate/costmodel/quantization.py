@@ -5,6 +5,8 @@ quantisation in blocks of 256); AutoGPTQ and AWQ storage layouts (``qweight``, `
 OCP microscaling (mxfp4: one shared exponent per 32).
 """
 
+from typing import NamedTuple
+
 from vramgate.units import Bytes, Count, ceil_div
 
 NF4_BLOCK = 64
@@ -19,32 +21,47 @@ FOUR_BIT = frozenset({"nf4", "fp4", "gptq-int4", "awq-int4", "mxfp4"})
 BITSANDBYTES_FOUR_BIT = frozenset({"nf4", "fp4"})
 
 
-def quantized_bytes(
+class Storage(NamedTuple):
+    """Bytes of one quantised weight: all of it, and the part that sharding does not split."""
+
+    total: Bytes
+    replicated: Bytes
+
+
+def quantized_storage(
     quantization: str, *, in_features: Count, out_features: Count, double_quant: bool
-) -> Bytes:
+) -> Storage:
     """Return the bytes one quantised weight takes, its scales and code books included.
 
-    >>> quantized_bytes("nf4", in_features=4096, out_features=4096, double_quant=True)
+    FSDP splits the packed weights (GPTQ's zero points too); scales, code books and ``g_idx`` stay whole on every rank.
+
+    >>> quantized_storage("nf4", in_features=4096, out_features=4096, double_quant=True).total
     8655940
     """
     elements = in_features * out_features
+    half = ceil_div(elements, 2)
     if quantization in BITSANDBYTES_FOUR_BIT:
         blocks = ceil_div(elements, NF4_BLOCK)
-        packed = ceil_div(elements, 2) + NF4_CODE_BYTES
-        if not double_quant:
-            return packed + 4 * blocks
-        return packed + blocks + 4 * ceil_div(blocks, DOUBLE_QUANT_BLOCK) + DOUBLE_QUANT_CODE_BYTES
+        scales = NF4_CODE_BYTES + 4 * blocks
+        if double_quant:
+            nested = 4 * ceil_div(blocks, DOUBLE_QUANT_BLOCK) + DOUBLE_QUANT_CODE_BYTES
+            scales = NF4_CODE_BYTES + blocks + nested
+        return Storage(half + scales, scales)
     if quantization == "int8":
-        return elements + 4 * out_features
+        return Storage(elements + 4 * out_features, 4 * out_features)
     groups = ceil_div(in_features, GPTQ_GROUP) * out_features
+    group_index = 4 * in_features
     if quantization == "gptq-int4":
-        return ceil_div(elements, 2) + ceil_div(groups, 2) + 2 * groups + 4 * in_features
+        scales = 2 * groups + group_index
+        return Storage(half + ceil_div(groups, 2) + scales, scales)
     if quantization == "gptq-int8":
-        return elements + groups + 2 * groups + 4 * in_features
+        scales = 2 * groups + group_index
+        return Storage(elements + groups + scales, scales)
     if quantization == "awq-int4":
-        return ceil_div(elements, 2) + ceil_div(groups, 2) + 2 * groups
+        return Storage(half + ceil_div(groups, 2) + 2 * groups, 2 * groups)
     if quantization == "mxfp4":
-        return ceil_div(elements, 2) + ceil_div(elements, MXFP4_BLOCK)
+        scales = ceil_div(elements, MXFP4_BLOCK)
+        return Storage(half + scales, scales)
     message = f"unknown quantisation {quantization!r}"
     raise ValueError(message)
 

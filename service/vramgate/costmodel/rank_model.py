@@ -1,19 +1,33 @@
 """RankModel: the model as one rank holds it: weights by layer, and what they, their gradients and states take."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
-from vramgate.costmodel.architecture import Block, ModelArchitecture, Stack
+from vramgate.costmodel.architecture import Block, Module, Part, Stack
 from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
 from vramgate.costmodel.job import MethodKind, TrainingJob
+from vramgate.costmodel.parallelism import block_share, module_share
 from vramgate.costmodel.weights import Weight, held_weights
 from vramgate.units import Bytes, Count, largest
 
 FP32_BYTES = 4
+FIRST_STAGE_ROLES = frozenset(
+    {
+        "embedding",
+        "position_embedding",
+        "token_type_embedding",
+        "embedding_norm",
+        "patch_embedding",
+        "class_token",
+    }
+)
+"""Modules outside the blocks that the first pipeline stage holds; the last holds the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRun:
-    """Neighbouring layers of one kind, trained alike."""
+    """Neighbouring layers of one kind, trained alike, on one rank."""
 
     stack: Stack
     block: Block
@@ -23,109 +37,191 @@ class LayerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """Bytes of parameters at rest on one rank, before any sharding."""
+    """Bytes of parameters at rest, before data-parallel sharding."""
 
-    weights: Bytes
-    """Weights as stored: quantised, cast, adapters and saved copies included."""
-    gradients: Bytes
-    """Gradients of everything that trains, once."""
-    optimizer: Bytes
-    master: Bytes
+    weights: Bytes = 0
+    """Weights as stored, adapters and saved copies included, without ``replicated``."""
+    replicated: Bytes = 0
+    """What sharding leaves on every rank: scales of quantised weights."""
+    gradients: Bytes = 0
+    """Gradients of everything that trains, at rest."""
+    optimizer: Bytes = 0
+    master: Bytes = 0
     """fp32 copies of 16-bit weights that train."""
-    one_state: Bytes
+    one_state: Bytes = 0
     """One full-size optimizer state of everything that trains."""
-    largest_state: Bytes
+    largest_state: Bytes = 0
     """One full-size state of the largest tensor that trains."""
-    parameters: Count
-    trainable: Count
+    gathered: Bytes = 0
+    """The weights as a framework gathers them for use."""
+    parameters: Count = 0
+    trainable: Count = 0
+
+    def times(self, count: Count) -> "States":
+        """Return the states of ``count`` equal layers."""
+        return States(
+            weights=count * self.weights,
+            replicated=count * self.replicated,
+            gradients=count * self.gradients,
+            optimizer=count * self.optimizer,
+            master=count * self.master,
+            one_state=count * self.one_state,
+            largest_state=self.largest_state,
+            gathered=count * self.gathered,
+            parameters=count * self.parameters,
+            trainable=count * self.trainable,
+        )
+
+    def plus(self, other: "States") -> "States":
+        """Return both together."""
+        return States(
+            weights=self.weights + other.weights,
+            replicated=self.replicated + other.replicated,
+            gradients=self.gradients + other.gradients,
+            optimizer=self.optimizer + other.optimizer,
+            master=self.master + other.master,
+            one_state=self.one_state + other.one_state,
+            largest_state=largest(self.largest_state, other.largest_state),
+            gathered=self.gathered + other.gathered,
+            parameters=self.parameters + other.parameters,
+            trainable=self.trainable + other.trainable,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStage:
+    """The part of the model one pipeline stage holds, and its micro-batches in flight."""
+
+    name: str
+    first: bool = True
+    last: bool = True
+    start: int = 0
+    stop: int | None = None
+    """Layers of the last stack this stage holds: ``start`` to ``stop``."""
+    in_flight: Count = 1
+    """Micro-batches whose activations are alive at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankModel:
-    """The layers in order, and what is outside them."""
+    """The layers of one rank in order, and what is outside them."""
 
-    architecture: ModelArchitecture
     runs: tuple[LayerRun, ...]
     outside: dict[str, Weight]
+    states: States
+    run_states: tuple[States, ...]
+    """States of one layer of each run."""
+    outside_states: States
 
 
-def rank_model(job: TrainingJob) -> RankModel:
-    """Return the model of a job under its method and precision."""
+def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
+    """Return what a rank of one pipeline stage holds under the job's method and precision."""
     architecture = job.architecture
     runs: list[LayerRun] = []
     for stack in architecture.stacks:
-        runs.extend(_runs(stack, job, last=stack is architecture.decoder))
-    outside = held_weights(architecture.outside, job, in_block=False)
-    return RankModel(architecture=architecture, runs=tuple(runs), outside=outside)
+        if stack is architecture.decoder:
+            runs.extend(_runs(stack, job, start=stage.start, stop=stage.stop))
+        elif stage.first:
+            runs.extend(_runs(stack, job, start=0, stop=None))
+    modules = [
+        module_share(module, job.parallelism)
+        for module in architecture.outside
+        if _on_stage(module, job, stage)
+    ]
+    outside = held_weights(modules, job, in_block=False)
+    outside_states = weight_states(outside.values(), job)
+    run_states = tuple(weight_states(run.weights.values(), job) for run in runs)
+    total = outside_states
+    for run, states in zip(runs, run_states, strict=True):
+        total = total.plus(states.times(run.count))
+    return RankModel(
+        runs=tuple(runs),
+        outside=outside,
+        states=total,
+        run_states=run_states,
+        outside_states=outside_states,
+    )
 
 
-def _runs(stack: Stack, job: TrainingJob, *, last: bool) -> list[LayerRun]:
-    """Group a stack's layers into runs of one kind; partial freezing trains the last layers of the last stack."""
-    frozen_layers = 0
+def _on_stage(module: Module, job: TrainingJob, stage: PipelineStage) -> bool:
+    """Return whether a stage holds a module outside the blocks; a tied embedding is on both ends."""
+    if module.role in FIRST_STAGE_ROLES:
+        tied = job.architecture.tie_word_embeddings and module.role == "embedding"
+        return stage.first or (stage.last and tied)
+    return stage.last
+
+
+def _runs(stack: Stack, job: TrainingJob, *, start: int, stop: int | None) -> list[LayerRun]:
+    """Group layers into runs of one kind; partial freezing trains the last layers of the last stack."""
+    frozen = 0
     if job.method.kind is MethodKind.FREEZE:
-        trainable = job.method.trainable_layers if last else 0
-        frozen_layers = max(0, len(stack.layers) - trainable)
-    held: dict[tuple[int, bool], dict[str, Weight]] = {}
+        trains = job.method.trainable_layers if stack is job.architecture.decoder else 0
+        frozen = max(0, len(stack.layers) - trains)
+    held: dict[tuple[int, bool], LayerRun] = {}
+    keys = [(kind, index >= frozen) for index, kind in enumerate(stack.layers)][start:stop]
     runs: list[LayerRun] = []
-    keys = [(kind, index >= frozen_layers) for index, kind in enumerate(stack.layers)]
-    start = 0
-    for end in range(1, len(keys) + 1):
-        if end < len(keys) and keys[end] == keys[start]:
-            continue
-        kind, trains = keys[start]
-        block = stack.blocks[kind]
-        if keys[start] not in held:
-            held[keys[start]] = held_weights(
-                block.modules, job, in_block=True, trainable_layer=trains
+    for key, group in groupby(keys):
+        if key not in held:
+            kind, trains_here = key
+            block = stack.blocks[kind]
+            if _splits(job):
+                block = block_share(block, job.parallelism)
+            weights = held_weights(
+                block.modules, job, in_block=True, trainable_layer=trains_here
             )
-        runs.append(
-            LayerRun(stack=stack, block=block, weights=held[keys[start]], count=end - start)
-        )
-        start = end
+            held[key] = LayerRun(stack=stack, block=block, weights=weights, count=1)
+        run = held[key]
+        count = sum(1 for _ in group)
+        runs.append(LayerRun(stack=stack, block=run.block, weights=run.weights, count=count))
     return runs
 
 
-def weight_states(weights: dict[str, Weight], job: TrainingJob) -> States:
+def _splits(job: TrainingJob) -> bool:
+    layout = job.parallelism
+    sizes = (layout.tensor_parallel_size, layout.expert_parallel_size)
+    return any(not isinstance(size, int) or size > 1 for size in sizes)
+
+
+def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:
     """Return what a set of weights takes at rest."""
-    stored: Bytes = 0
-    gradients: Bytes = 0
-    optimizer: Bytes = 0
-    master: Bytes = 0
-    one_state: Bytes = 0
-    largest_state: Bytes = 0
-    parameters: Count = 0
-    trainable: Count = 0
-    masters = job.precision.master_weights
-    for weight in weights.values():
-        parameters += weight.parameters
-        stored += weight.stored_bytes + weight.saved_copy_bytes
-        if weight.adapter is not None:
-            adapter = weight.adapter
-            stored += adapter.a.stored_bytes + adapter.b.stored_bytes
-            stored += adapter.magnitude_elements * adapter.a.width
-        for trained in trained_tensors(weight):
-            width = state_width(job, trained.width)
-            trainable += trained.elements
-            gradients += trained.elements * trained.width
-            optimizer += state_bytes(job.optimizer, trained, state_width=width)
-            one_state += trained.elements * width
-            largest_state = largest(largest_state, trained.elements * width)
-            if masters and trained.width < FP32_BYTES:
-                master += trained.elements * FP32_BYTES
+    total = States()
+    for weight in weights:
+        total = total.plus(_states_of(weight, job))
+    return total
+
+
+def _states_of(weight: Weight, job: TrainingJob) -> States:
+    stored = weight.stored_bytes + weight.saved_copy_bytes - weight.replicated_bytes
+    if weight.adapter is not None:
+        adapter = weight.adapter
+        magnitude = adapter.magnitude_elements * adapter.a.rest_width
+        stored += adapter.a.stored_bytes + adapter.b.stored_bytes + magnitude
+    gradients = optimizer = master = one_state = largest_state = trainable = 0
+    for trained in trained_tensors(weight):
+        width = state_width(job, trained.width)
+        trainable += trained.elements
+        gradients += trained.elements * gradient_width(job, trained.width)
+        optimizer += state_bytes(job.optimizer, trained, state_width=width)
+        one_state += trained.elements * width
+        largest_state = largest(largest_state, trained.elements * width)
+        if job.precision.master_weights and trained.width < FP32_BYTES:
+            master += trained.elements * FP32_BYTES
     return States(
         weights=stored,
+        replicated=weight.replicated_bytes,
         gradients=gradients,
         optimizer=optimizer,
         master=master,
         one_state=one_state,
         largest_state=largest_state,
-        parameters=parameters,
+        gathered=weight.gathered_bytes,
+        parameters=weight.parameters,
         trainable=trainable,
     )
 
 
 def state_width(job: TrainingJob, width: int) -> int:
-    """Return bytes of an element of a full-size state for a parameter of ``width`` bytes an element.
+    """Return bytes of an element of a full-size state for a parameter of ``width`` bytes an element at rest.
 
     PyTorch's optimizers make states in the parameter's format; beside a master copy they follow the copy.
     """
@@ -134,41 +230,45 @@ def state_width(job: TrainingJob, width: int) -> int:
     return width
 
 
+def gradient_width(job: TrainingJob, width: int) -> int:
+    """Return bytes of an element of a gradient at rest: wider than the weight only beside a master copy."""
+    if job.precision.master_weights and width < FP32_BYTES:
+        return job.precision.gradients.bytes
+    return width
+
+
 def trained_tensors(weight: Weight) -> list[Trained]:
-    """Return the tensors of one module that train, with their shapes."""
+    """Return the tensors of one module that train, with their shapes and widths at rest."""
     trained: list[Trained] = []
     if weight.trainable:
-        copies = weight.module.copies
+        module = weight.module
+        matrix = module.is_linear or module.part is Part.EMBEDDING
         trained.append(
             Trained(
                 elements=weight.elements,
-                rows=weight.out_features if weight.module.is_linear or copies > 1 else 1,
+                rows=weight.out_features if matrix else 1,
                 columns=weight.in_features,
-                width=weight.width,
-                embedding=weight.module.part in {"embedding", "head"},
+                width=weight.rest_width,
+                embedding=module.part in {Part.EMBEDDING, Part.HEAD},
             )
         )
         if weight.has_bias:
-            trained.append(
-                Trained(
-                    elements=weight.bias_elements,
-                    rows=1,
-                    columns=weight.bias_elements,
-                    width=weight.width,
-                )
-            )
+            trained.append(_vector(weight.bias_elements, weight.rest_width))
     if weight.adapter is not None:
         adapter = weight.adapter
-        for side in (adapter.a, adapter.b):
-            trained.append(
-                Trained(
-                    elements=side.elements,
-                    rows=side.out_features,
-                    columns=side.in_features,
-                    width=side.width,
-                )
+        trained.extend(
+            Trained(
+                elements=side.elements,
+                rows=side.out_features,
+                columns=side.in_features,
+                width=side.rest_width,
             )
+            for side in (adapter.a, adapter.b)
+        )
         if adapter.has_magnitude:
-            size = adapter.magnitude_elements
-            trained.append(Trained(elements=size, rows=1, columns=size, width=adapter.a.width))
+            trained.append(_vector(adapter.magnitude_elements, adapter.a.rest_width))
     return trained
+
+
+def _vector(elements: Count, width: int) -> Trained:
+    return Trained(elements=elements, rows=1, columns=elements, width=width)

@@ -73,9 +73,11 @@ def block_segment(
     hidden_size: Count,
     *,
     requires_grad: bool,
+    accumulating: bool,
 ) -> Segment:
     """Return the segment of a block that keeps its activations."""
     tape = new_tape(setting)
+    tape.accumulating = accumulating
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
     out = block(tape, setting, shape, weights, stream)
     tape.drop(stream)
@@ -113,6 +115,7 @@ def checkpointed_segment(
     *,
     requires_grad: bool,
     reentrant: bool,
+    accumulating: bool,
 ) -> Segment:
     """Return the segment of a block that keeps only its input and runs again in backward."""
     first = new_tape(setting, recording=False)
@@ -125,6 +128,7 @@ def checkpointed_segment(
     stream_bytes = out.size
 
     tape = new_tape(setting)
+    tape.accumulating = accumulating
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
     tape.save(stream)
     kept = tape.by.copy()

@@ -1,10 +1,11 @@
 """A steady training step on one rank, as a sequence of moments: what is alive, by component, at the worst of each.
 
 The segments (embedding, blocks, head) are laid in time: forward in order, loss, backward in reverse, optimizer step.
-What every other segment holds at a moment is the base; the segment's own high stands on it.
+What every other segment holds at a moment is the base; the segment's own high stands on it, and on both stand the
+parameters that sharding has gathered for the segment.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from vramgate.costmodel.blocks.ends import (
     buffer_bytes,
@@ -19,9 +20,9 @@ from vramgate.costmodel.blocks.loss import fused_linear_loss, fused_loss, standa
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
-from vramgate.costmodel.job import CheckpointMode, Loss, TrainingJob
+from vramgate.costmodel.job import CheckpointMode, Loss, ShardingImplementation, TrainingJob
 from vramgate.costmodel.operations import linear
-from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model, weight_states
+from vramgate.costmodel.rank_model import LayerRun, PipelineStage, RankModel, States, rank_model
 from vramgate.costmodel.segments import (
     High,
     Parts,
@@ -30,6 +31,8 @@ from vramgate.costmodel.segments import (
     checkpointed_segment,
     new_tape,
 )
+from vramgate.costmodel.setting import setting_of
+from vramgate.costmodel.sharding import ShardPlan, shard_plan
 from vramgate.costmodel.tape import (
     ACTIVATION,
     CAST,
@@ -38,10 +41,10 @@ from vramgate.costmodel.tape import (
     GRADIENT,
     LOGITS,
     TEMPORARY,
+    Tape,
 )
 from vramgate.units import Bytes
 
-FP32_BYTES = 4
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
 
@@ -56,90 +59,138 @@ class Moment:
     components: dict[Component, Bytes]
 
 
-def setting_of(job: TrainingJob) -> Setting:
-    """Return the numbers and words the blocks use, for one micro-batch of a job."""
-    precision = job.precision
-    stream = precision.weights.bytes
-    if job.method.prepare_for_kbit_training:
-        stream = FP32_BYTES
-    return Setting(
-        architecture=job.architecture,
-        batch=job.micro_batch_size,
-        sequence=job.sequence_length,
-        tokens=job.micro_batch_size * job.sequence_length,
-        stream_width=stream,
-        table_width=stream,
-        compute_width=precision.compute.bytes,
-        autocast=precision.autocast,
-        attention=job.attention,
-        packing=job.packing,
-        fused_kernels=job.fused_kernels,
-        software=job.software,
-    )
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """Neighbouring layers that behave alike, with the segment each of them is."""
+
+    run: LayerRun
+    states: States
+    count: int
+    segment: Segment
 
 
+@dataclass(slots=True, kw_only=True)
+class Extra:
+    """What sharding adds to a moment."""
+
+    gathered: Bytes = 0
+    buffers: Bytes = 0
+
+
+@dataclass(slots=True)
 class Step:
-    """Walks through one step and collects its moments."""
+    """Walks through one step of one pipeline stage and collects its moments."""
 
-    def __init__(self, job: TrainingJob) -> None:
-        self.job = job
+    job: TrainingJob
+    stage: PipelineStage
+    moments: list[Moment] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    static: dict[Component, Bytes] = field(default_factory=dict)
+    held: Parts = field(default_factory=lambda: [0] * CATEGORIES)
+    """What the segments passed so far keep, by tape category."""
+    setting: Setting = field(init=False)
+    model: RankModel = field(init=False)
+    plan: ShardPlan = field(init=False)
+    stream_requires_grad: bool = field(init=False, default=True)
+    resident_gradients: bool = field(init=False, default=False)
+    """Gradients are there while forward runs; backward adds into them."""
+
+    def __post_init__(self) -> None:
+        """Lay out what does not change while the step runs."""
+        job = self.job
         self.setting = setting_of(job)
-        self.model: RankModel = rank_model(job)
-        self.moments: list[Moment] = []
-        self.static: dict[Component, Bytes] = {}
-        self.held: Parts = [0] * CATEGORIES
-        """What the segments passed so far keep, by tape category."""
-        self.segments: list[tuple[LayerRun, Segment]] = []
-        self.states: list[States] = []
+        self.model = rank_model(job, self.stage)
+        states = self.model.states
+        self.plan = shard_plan(
+            job, parameters=states.parameters, gradient_bytes=states.gradients
+        )
+        self.resident_gradients = _keeps_gradients(job)
+        self._lay_static()
 
     # -- what is always there -------------------------------------------------------------------------------------
 
     def _lay_static(self) -> None:
-        weights = optimizer = master = gradients = 0
-        for count, states in self._all_states():
-            weights += count * states.weights
-            optimizer += count * states.optimizer
-            master += count * states.master
-            gradients += count * states.gradients
-        self.gradient_bytes = gradients
-        buffers = buffer_bytes(self.setting)
+        job, states, plan = self.job, self.model.states, self.plan
+        offload = job.sharding
+        on_card = 1 if offload.offload_optimizer == "none" else 0
+        optimizer = plan.optimizer_share(states.optimizer) * on_card
+        weights = plan.weights_share(states.weights) + states.replicated
+        if offload.offload_parameters != "none":
+            weights = states.replicated
         self.static = {
-            Component.WEIGHTS: weights + buffers,
-            Component.OPTIMIZER_STATES: 0 if self.job.optimizer.name in PAGED else optimizer,
-            Component.MASTER_WEIGHTS: master,
+            Component.WEIGHTS: weights + buffer_bytes(self.setting),
+            Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else optimizer,
+            Component.MASTER_WEIGHTS: plan.optimizer_share(states.master) * on_card,
             Component.ACTIVATIONS: input_bytes(self.setting),
+            Component.GATHERED_PARAMETERS: self._root_bytes() + plan.gathered_bytes,
         }
+        if self.resident_gradients:
+            self.static[Component.GRADIENTS] = self._resting_gradients()
 
-    def _all_states(self) -> list[tuple[int, States]]:
-        found = [(run.count, weight_states(run.weights, self.job)) for run in self.model.runs]
-        found.append((1, weight_states(self.model.outside, self.job)))
-        return found
+    def _root_bytes(self) -> Bytes:
+        """Return the unit outside the blocks, gathered for the whole step by FSDP."""
+        plan = self.plan
+        fully = plan.implementation in {
+            ShardingImplementation.FSDP,
+            ShardingImplementation.FSDP2,
+        }
+        if not (plan.gathers and fully):
+            return 0
+        return self.model.outside_states.gathered
 
-    def _note(self, phase: Phase, label: str, high: High) -> None:
+    def _resting_gradients(self) -> Bytes:
+        """Return the bytes of gradients between backward and the optimizer step."""
+        states, plan = self.model.states, self.plan
+        if plan.accumulates_whole:
+            return states.gathered
+        if self.job.sharding.offload_optimizer != "none" and plan.shards_gradients:
+            return 0 * states.gradients
+        return plan.gradients_share(states.gradients)
+
+    def _note(self, phase: Phase, label: str, high: High, extra: Extra | None = None) -> None:
         components = dict(self.static)
         for index in range(CATEGORIES):
             size = self.held[index] + high.parts[index]
             component = COMPONENT_OF[index]
             components[component] = components.get(component, 0) + size
         total = sum(self.static.values()) + sum(self.held) + high.bytes
+        if extra is not None:
+            for component, size in (
+                (Component.GATHERED_PARAMETERS, extra.gathered),
+                (Component.COMMUNICATION_BUFFERS, extra.buffers),
+            ):
+                components[component] = components.get(component, 0) + size
+                total += size
         self.moments.append(Moment(phase=phase, label=label, bytes=total, components=components))
+
+    def _hold(self, parts: Parts, count: int = 1) -> None:
+        for index, size in enumerate(parts):
+            self.held[index] += count * size
 
     # -- the walk -------------------------------------------------------------------------------------------------
 
     def run(self) -> list[Moment]:
         """Return the moments of the step."""
-        self._lay_static()
-        self._embed()
-        for run in self.model.runs:
-            self._forward_run(run)
-        self._finish_forward()
-        for run, segment in reversed(self.segments):
-            self._backward_run(run, segment)
-        self._embed_backward()
+        embedded = self._embed() if self.stage.first else None
+        for run, states in zip(self.model.runs, self.model.run_states, strict=True):
+            self._forward_run(run, states)
+        self._hold_other_micro_batches()
+        if self.stage.last:
+            self._head()
+        self._drop_casts()
+        for piece in reversed(self.pieces):
+            self._backward_piece(piece)
+        if embedded is not None:
+            self._embed_backward(*embedded)
         self._optimizer_step()
         return self.moments
 
-    def _embed(self) -> None:
+    def _new_tape(self) -> Tape:
+        tape = new_tape(self.setting)
+        tape.accumulating = self.resident_gradients and not self.plan.shards_gradients
+        return tape
+
+    def _embed(self):  # type: ignore[no-untyped-def]
         setting = self.setting
         self.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
         checkpointing = self.job.checkpointing
@@ -147,147 +198,175 @@ class Step:
             checkpointing.reentrant
             or setting.transformers >= CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE
         )
-        tape = new_tape(setting)
+        tape = self._new_tape()
         stream = embedding(tape, setting, self.model.outside, input_requires_grad=hooked)
         self._note(Phase.FORWARD, "embedding", High(bytes=tape.peak, parts=tape.peak_by))
         self.stream_requires_grad = stream.requires_grad
         tape.drop(stream)
         self._hold(tape.by)
-        self.embedding_tape = tape
-        self.embedded = stream
+        return tape, stream
 
-    def _hold(self, parts: Parts) -> None:
-        for index, size in enumerate(parts):
-            self.held[index] += size
-
-    def _let_go(self, parts: Parts) -> None:
-        for index, size in enumerate(parts):
-            self.held[index] -= size
-
-    def _forward_run(self, run: LayerRun) -> None:
+    def _forward_run(self, run: LayerRun, states: States) -> None:
         trains_below = self.stream_requires_grad
-        pieces = [(run.count, self._segment(run))]
-        if not trains_below and self.stream_requires_grad and run.count > 1:
+        counts = [run.count]
+        if not trains_below and run.count > 1:
             # The first block with a trainable weight gets no gradient for its input; those after it do.
-            pieces = [(1, pieces[0][1]), (run.count - 1, self._segment(run))]
-        for count, segment in pieces:
-            for index in range(CATEGORIES):
-                self.held[index] += (count - 1) * segment.kept[index]
-            self.held[CAST] += (count - 1) * segment.casts_until_forward_ends
-            self._note(Phase.FORWARD, "a block", segment.forward)
+            counts = [1, run.count - 1]
+        extra = self._gathered(states, self.plan.forward_units)
+        for count in counts:
+            segment = self._segment(run)
+            before = count - 1
+            self._hold(segment.kept, before)
+            self.held[CAST] += before * segment.casts_until_forward_ends
+            self._note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
             self._hold(segment.kept)
             self.held[CAST] += segment.casts_until_forward_ends
-            self.segments.append(
-                (
-                    LayerRun(
-                        stack=run.stack, block=run.block, weights=run.weights, count=count
-                    ),
-                    segment,
-                )
-            )
+            self.pieces.append(Piece(run=run, states=states, count=count, segment=segment))
+
+    def _gathered(self, states: States, units: int) -> Extra | None:
+        """Return the gathered blocks alive while one of them runs."""
+        plan = self.plan
+        if not plan.gathers or plan.implementation is ShardingImplementation.DEEPSPEED:
+            return None
+        return Extra(gathered=units * states.gathered)
 
     def _segment(self, run: LayerRun) -> Segment:
         checkpointing = self.job.checkpointing
-        hidden = run.stack.hidden_size
         if checkpointing.mode is CheckpointMode.FULL:
             segment = checkpointed_segment(
                 self.setting,
                 run.block,
                 run.weights,
-                hidden,
+                run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
                 reentrant=checkpointing.reentrant,
+                accumulating=self.resident_gradients and not self.plan.shards_gradients,
             )
         else:
             segment = block_segment(
                 self.setting,
                 run.block,
                 run.weights,
-                hidden,
+                run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
+                accumulating=self.resident_gradients and not self.plan.shards_gradients,
             )
         self.stream_requires_grad = segment.requires_grad
         return segment
 
-    def _finish_forward(self) -> None:
+    def _hold_other_micro_batches(self) -> None:
+        """Add the activations of the micro-batches a pipeline stage has in flight beside this one."""
+        others = self.stage.in_flight - 1
+        kept: Parts = [0] * CATEGORIES
+        for piece in self.pieces:
+            for index, size in enumerate(piece.segment.kept):
+                kept[index] += piece.count * size
+        activations = others * sum(kept)
+        self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + activations
+
+    def _drop_casts(self) -> None:
+        """Leave autocast: its cached weight copies go, where no operation saved them."""
+        for piece in self.pieces:
+            self.held[CAST] -= piece.count * piece.segment.casts_until_forward_ends
+
+    def _head(self) -> None:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
-        setting = self.setting
-        tape = new_tape(setting)
+        setting, outside = self.setting, self.model.outside
+        tape = self._new_tape()
         elements = setting.tokens * self.job.architecture.hidden_size
         stream = tape.new(
             elements, setting.stream_width, requires_grad=self.stream_requires_grad
         )
-        hidden = last_hidden(tape, setting, self.model.outside, stream)
-        weight = output_weight(self.model.outside)
+        hidden = last_hidden(tape, setting, outside, stream)
+        weight = output_weight(outside)
         logits = None
         if self.job.loss is not Loss.FUSED_LINEAR:
             logits = linear(tape, hidden, weight)
             tape.drop(hidden)
             tape.move(logits, LOGITS)
         head_operations = len(tape.operations)
-        high, parts = tape.restart_peak()
-        self._note(Phase.FORWARD, "output layer", High(bytes=high, parts=parts))
+        self._note_restart(tape, Phase.FORWARD, "output layer")
         tape.category = LOGITS
         if logits is None:
             loss = fused_linear_loss(tape, setting, hidden, weight)
             tape.drop(hidden)
+        elif self.job.loss is Loss.FUSED:
+            loss = fused_loss(tape, setting, logits)
         else:
-            loss = (fused_loss if self.job.loss is Loss.FUSED else standard_loss)(
-                tape, setting, logits
-            )
-        high, parts = tape.restart_peak()
-        self._note(Phase.LOSS, "forward of the loss", High(bytes=high, parts=parts))
+            loss = standard_loss(tape, setting, logits)
+        self._note_restart(tape, Phase.LOSS, "forward of the loss")
         tape.leave_autocast()
-        self._drop_casts()
+        self._drop_casts_of_forward(tape)
         tape.restart_peak()
         loss.gradient = tape.new_gradient(loss.size)
         tape.backward(down_to=head_operations)
-        high, parts = tape.restart_peak()
-        self._note(Phase.LOSS, "backward of the loss", High(bytes=high, parts=parts))
+        self._note_restart(tape, Phase.LOSS, "backward of the loss")
         tape.category = TEMPORARY
         tape.backward()
-        self._note(
-            Phase.BACKWARD, "backward of the output layer", High(bytes=tape.peak, parts=tape.peak_by)
-        )
+        self._note_restart(tape, Phase.BACKWARD, "backward of the output layer")
         self.held[GRADIENT] += tape.by[GRADIENT]
 
-    def _drop_casts(self) -> None:
-        for run, segment in self.segments:
-            self.held[CAST] -= run.count * segment.casts_until_forward_ends
+    def _drop_casts_of_forward(self, tape: Tape) -> None:
+        self._drop_casts()
+        for piece in self.pieces:
+            piece.segment = replace(piece.segment, casts_until_forward_ends=0)
 
-    def _backward_run(self, run: LayerRun, segment: Segment) -> None:
+    def _note_restart(self, tape: Tape, phase: Phase, label: str) -> None:
+        high, parts = tape.restart_peak()
+        self._note(phase, label, High(bytes=high, parts=parts))
+
+    def _backward_piece(self, piece: Piece) -> None:
+        segment, count = piece.segment, piece.count
         if not segment.requires_grad:
-            for index in range(CATEGORIES):
-                self.held[index] -= run.count * segment.kept[index]
+            self._hold(segment.kept, -count)
             return
-        self._let_go(segment.kept)
-        self._note(Phase.BACKWARD, "backward of the last block of a run", segment.backward)
-        if run.count > 1:
-            for index in range(CATEGORIES):
-                self.held[index] -= (run.count - 1) * segment.kept[index]
-            self.held[GRADIENT] += (run.count - 1) * segment.gradients
-            self._note(Phase.BACKWARD, "backward of the first block of a run", segment.backward)
-        self.held[GRADIENT] += segment.gradients
+        left = self._gradients_left(piece)
+        extra = self._backward_extra(piece)
+        label = _name(piece.run, "backward")
+        self._hold(segment.kept, -1)
+        self._note(Phase.BACKWARD, label, segment.backward, extra)
+        if count > 1:
+            if self.plan.keeps_inputs:
+                # The hooks of frozen flat parameters hold every block's input, and its gradient, to the end.
+                self.held[ACTIVATION] += (count - 1) * segment.stream_bytes
+                self.held[TEMPORARY] += max(count - 2, 0) * segment.stream_bytes
+            self._hold(segment.kept, 1 - count)
+            self.held[GRADIENT] += (count - 1) * left
+            self._note(Phase.BACKWARD, label, segment.backward, extra)
+        self.held[GRADIENT] += left
 
-    def _embed_backward(self) -> None:
-        tape = self.embedding_tape
-        if not self.embedded.requires_grad:
+    def _gradients_left(self, piece: Piece) -> Bytes:
+        """Return the gradients one block leaves behind: all of them, or the rank's share."""
+        if self.job.optimizer.in_backward or self.resident_gradients:
+            return 0
+        if not self.plan.shards_gradients:
+            return piece.segment.gradients
+        if self.job.sharding.offload_optimizer != "none":
+            return 0
+        return self.plan.gradients_share(piece.states.gradients)
+
+    def _backward_extra(self, piece: Piece) -> Extra | None:
+        extra = self._gathered(piece.states, self.plan.backward_units)
+        buffers = self.plan.bucket_bytes
+        if extra is None:
+            return Extra(buffers=buffers)
+        extra.buffers = buffers
+        return extra
+
+    def _embed_backward(self, tape: Tape, embedded) -> None:  # type: ignore[no-untyped-def]
+        if not embedded.requires_grad:
             return
-        tape.peak, tape.peak_by = tape.live, tape.by.copy()
-        self._let_go(tape.by)
-        self.embedded.gradient = tape.new_gradient(self.embedded.size)
+        self._hold(tape.by, -1)
+        tape.restart_peak()
+        embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
         tied = self.model.outside["embedding"]
-        if self.job.architecture.tie_word_embeddings and tied.trainable:
+        if self.job.architecture.tie_word_embeddings and tied.trainable and self.stage.last:
             size = tied.elements * tied.width
             if self._head_gradient_is_view(tied.width):
-                tape.allocate(size)  # both gradients are views: their sum is made beside them
-                tape.free(size)
+                tape.spike(size)  # both gradients are views: their sum is made beside them
             tape.free(size, GRADIENT)
-        self._note(
-            Phase.BACKWARD, "backward of the embedding", High(bytes=tape.peak, parts=tape.peak_by)
-        )
-        self.held = [0] * CATEGORIES
+        self._note_restart(tape, Phase.BACKWARD, "backward of the embedding")
 
     def _head_gradient_is_view(self, width: int) -> bool:
         """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""
@@ -297,13 +376,32 @@ class Step:
         return width == (setting.compute_width if setting.autocast else setting.stream_width)
 
     def _optimizer_step(self) -> None:
-        one_state = sum(count * states.one_state for count, states in self._all_states())
-        largest_state = max(states.largest_state for _, states in self._all_states())
+        states, plan = self.model.states, self.plan
         temporary = step_temporary_bytes(
-            self.job.optimizer, all_states_bytes=one_state, largest_bytes=largest_state
+            self.job.optimizer,
+            all_states_bytes=plan.optimizer_share(states.one_state),
+            largest_bytes=plan.optimizer_share(states.largest_state),
         )
+        if self.job.sharding.offload_optimizer != "none":
+            temporary = 0
         self.held = [0] * CATEGORIES
-        self.held[GRADIENT] = self.gradient_bytes
-        parts = [0] * CATEGORIES
+        if not self.resident_gradients and not self.job.optimizer.in_backward:
+            self.held[GRADIENT] = self._resting_gradients()
+        parts: Parts = [0] * CATEGORIES
         parts[TEMPORARY] = temporary
         self._note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
+
+
+def _keeps_gradients(job: TrainingJob) -> bool:
+    """Return whether gradients are there while forward runs: between micro-batches, or in Megatron's buffers."""
+    if job.optimizer.in_backward:
+        return False
+    accumulates = not isinstance(job.gradient_accumulation_steps, int) or (
+        job.gradient_accumulation_steps > 1
+    )
+    wider = job.precision.gradients.bytes > job.precision.weights.bytes
+    return accumulates or (job.precision.master_weights and wider)
+
+
+def _name(run: LayerRun, direction: str) -> str:
+    return f"{direction} of a {run.block.name} block"

@@ -6,13 +6,20 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from vramgate.costmodel.architecture import Block, Module, ModuleKind, Part
-from vramgate.costmodel.job import Method, MethodKind, TrainingJob
-from vramgate.costmodel.quantization import quantized_bytes, unpacked_scale_bytes
+from vramgate.costmodel.architecture import Module, ModuleKind, Part
+from vramgate.costmodel.job import Method, MethodKind, ShardingImplementation, TrainingJob
+from vramgate.costmodel.quantization import quantized_storage, unpacked_scale_bytes
 from vramgate.units import Bytes, Count
 
 FP32_BYTES = 4
+ADAPTING = frozenset({MethodKind.LORA, MethodKind.QLORA})
+FULLY_SHARDED = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
+ACCELERATE_FRAMEWORKS = frozenset(
+    {"transformers", "trl", "llama_factory", "axolotl", "ms-swift", "accelerate"}
+)
+"""Frameworks that shard through accelerate, which raises trainable parameters to fp32 under mixed precision."""
 STACKED_EXPERTS_SINCE = (5, 0)
 """transformers holds experts as stacked 3-D parameters from here on; before, as lists of linear layers."""
 
@@ -40,10 +47,14 @@ class Weight:
     """Elements of the weight itself."""
     bias_elements: Count
     width: int
-    """Bytes an element of the weight (and bias) takes where it is not quantised."""
+    """Bytes of an element as the operations see it (gathered, where a framework gathers)."""
+    rest_width: int
+    """Bytes of an element at rest: what the optimizer updates."""
     trainable: bool
     stored_bytes: Bytes
-    """Bytes of weight and bias at rest: quantised storage with its scales, or elements × width."""
+    """Bytes of weight and bias at rest: quantised storage with its scales, or elements × rest_width."""
+    replicated_bytes: Bytes = 0
+    """The part of ``stored_bytes`` that sharding leaves on every rank: scales of quantised weights."""
     quantization: str | None = None
     absmax_bytes: Bytes = 0
     """What dequantisation makes before the weight: the unpacked block scales."""
@@ -71,9 +82,15 @@ class Weight:
         return own + adapter.a.elements + adapter.b.elements + adapter.magnitude_elements
 
     @property
-    def trainable_width(self) -> int:
-        """Bytes of an element of what trains here."""
-        return self.width if self.adapter is None else self.adapter.a.width
+    def gathered_bytes(self) -> Bytes:
+        """Bytes of the whole weight as a framework gathers it for use: packed where it is quantised."""
+        adapters = 0
+        if self.adapter is not None:
+            sides = self.adapter.a, self.adapter.b
+            adapters = sum(side.elements * side.width for side in sides)
+        if self.quantization is not None:
+            return self.stored_bytes - self.replicated_bytes + adapters
+        return self.parameters * self.width + adapters
 
 
 def is_adapted(module: Module, targets: str | tuple[str, ...], *, stacked_experts: bool) -> bool:
@@ -119,72 +136,109 @@ def held_weight(
 ) -> Weight:
     """Return one module as method and precision hold it."""
     method = job.method
-    width = job.precision.weights.bytes
     trainable = method.kind is MethodKind.FULL or (
         method.kind is MethodKind.FREEZE and trainable_layer
     )
-    elements = module.weight * module.copies
-    bias = module.bias * module.copies
+    widths = trainable_widths(job) if trainable else frozen_widths(job)
     weight = Weight(
         module=module,
         in_features=module.in_features,
         out_features=module.out_features,
-        elements=elements,
-        bias_elements=bias,
-        width=width,
+        elements=module.weight * module.copies,
+        bias_elements=module.bias * module.copies,
+        width=widths.width,
+        rest_width=widths.rest,
         trainable=trainable,
-        stored_bytes=(elements + bias) * width,
+        stored_bytes=0,
     )
-    if trainable:
-        return weight
-    if method.frozen_dtype is not None:
-        weight.width = method.frozen_dtype.bytes
+    if not trainable:
+        _hold_frozen(weight, job, in_block=in_block)
+    if weight.quantization is None:
+        weight.stored_bytes = weight.parameters * weight.rest_width
+    return weight
+
+
+class Widths(NamedTuple):
+    """Bytes of an element in use and at rest."""
+
+    width: int
+    rest: int
+
+
+def is_mixed_sharding(job: TrainingJob) -> bool:
+    """Return whether FSDP gathers parameters in the compute format (its ``MixedPrecision``)."""
+    precision = job.precision
+    mixed = precision.autocast or precision.weights.bytes > precision.compute.bytes
+    return mixed and job.sharding.implementation in FULLY_SHARDED
+
+
+def trainable_widths(job: TrainingJob) -> Widths:
+    """Return the widths of base weights that train."""
+    stored = job.precision.weights.bytes
+    if not is_mixed_sharding(job):
+        return Widths(stored, stored)
+    rest = FP32_BYTES if job.software.framework in ACCELERATE_FRAMEWORKS else stored
+    return Widths(job.precision.compute.bytes, rest)
+
+
+def frozen_widths(job: TrainingJob) -> Widths:
+    """Return the widths of base weights that do not train."""
+    frozen = job.method.frozen_dtype
+    stored = job.precision.weights.bytes if frozen is None else frozen.bytes
+    if is_mixed_sharding(job):
+        return Widths(min(stored, job.precision.compute.bytes), stored)
+    return Widths(stored, stored)
+
+
+def adapter_widths(job: TrainingJob) -> Widths:
+    """Return the widths of adapters."""
+    stored = job.method.adapter_dtype.bytes
+    if is_mixed_sharding(job):
+        return Widths(min(stored, job.precision.compute.bytes), stored)
+    return Widths(stored, stored)
+
+
+def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
+    """Quantise, raise, save or adapt a weight that does not train by itself."""
+    method, module = job.method, weight.module
     stacked = job.software.transformers >= STACKED_EXPERTS_SINCE
     quantizable = module.is_linear or (module.kind is ModuleKind.EXPERTS and not stacked)
     if method.kind is MethodKind.QLORA and in_block and quantizable:
         _quantize(weight, method)
     elif method.kind is MethodKind.QLORA and method.prepare_for_kbit_training:
-        weight.width = FP32_BYTES
-    if weight.quantization is None:
-        weight.stored_bytes = weight.parameters * weight.width
-    name = module.path.rsplit(".", 1)[-1]
-    if name in method.modules_to_save:
-        weight.saved_copy_bytes = weight.stored_bytes
+        weight.width = weight.rest_width = FP32_BYTES
+    if module.path.rsplit(".", 1)[-1] in method.modules_to_save:
+        weight.saved_copy_bytes = weight.parameters * weight.rest_width
         weight.trainable = True
-        weight.width = method.adapter_dtype.bytes
-        weight.stored_bytes = weight.parameters * weight.width
-    elif method.kind in {MethodKind.LORA, MethodKind.QLORA} and is_adapted(
+        weight.width, weight.rest_width = adapter_widths(job)
+    elif method.kind in ADAPTING and is_adapted(
         module, method.target_modules, stacked_experts=stacked
     ):
-        weight.adapter = _adapter(module, method)
-    return weight
+        weight.adapter = _adapter(module, job)
 
 
 def _quantize(weight: Weight, method: Method) -> None:
     quantization = method.quantization or "nf4"
-    copies = weight.module.copies
+    module = weight.module
+    storage = quantized_storage(
+        quantization,
+        in_features=module.in_features,
+        out_features=module.out_features,
+        double_quant=method.double_quant,
+    )
     weight.quantization = quantization
-    weight.stored_bytes = (
-        quantized_bytes(
-            quantization,
-            in_features=weight.in_features,
-            out_features=weight.out_features,
-            double_quant=method.double_quant,
-        )
-        * copies
-        + weight.bias_elements * weight.width
-    )
+    weight.stored_bytes = storage.total * module.copies + weight.bias_elements * weight.rest_width
+    weight.replicated_bytes = storage.replicated * module.copies
     weight.absmax_bytes = unpacked_scale_bytes(
-        quantization, weight.module.weight, double_quant=method.double_quant
+        quantization, module.weight, double_quant=method.double_quant
     )
 
 
-def _adapter(module: Module, method: Method) -> Adapter:
-    a = _adapter_weight(module, method, module.in_features, method.rank)
-    b = _adapter_weight(module, method, method.rank, module.out_features)
+def _adapter(module: Module, job: TrainingJob) -> Adapter:
+    method = job.method
     return Adapter(
-        a=a,
-        b=b,
+        a=_adapter_weight(module, job, module.in_features, method.rank),
+        b=_adapter_weight(module, job, method.rank, module.out_features),
         dropout=method.dropout,
         magnitude_elements=module.out_features * module.copies if method.dora else 0,
         has_magnitude=method.dora,
@@ -195,10 +249,10 @@ _ADAPTER_MODULE = Module(path="lora", part=Part.OTHER, kind=ModuleKind.LINEAR, r
 
 
 def _adapter_weight(
-    module: Module, method: Method, in_features: Count, out_features: Count
+    module: Module, job: TrainingJob, in_features: Count, out_features: Count
 ) -> Weight:
     elements = in_features * out_features * module.copies
-    width = method.adapter_dtype.bytes
+    width, rest_width = adapter_widths(job)
     return Weight(
         module=_ADAPTER_MODULE,
         in_features=in_features,
@@ -206,11 +260,7 @@ def _adapter_weight(
         elements=elements,
         bias_elements=0,
         width=width,
+        rest_width=rest_width,
         trainable=True,
-        stored_bytes=elements * width,
+        stored_bytes=elements * rest_width,
     )
-
-
-def block_weights(block: Block, job: TrainingJob, *, trainable_layer: bool = True) -> dict[str, Weight]:
-    """Return the weights of one block by role."""
-    return held_weights(block.modules, job, in_block=True, trainable_layer=trainable_layer)

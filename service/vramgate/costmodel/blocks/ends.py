@@ -134,6 +134,7 @@ def output_weight(weights: dict[str, Weight]) -> Weight:
         elements=tied.elements,
         bias_elements=0,
         width=tied.width,
+        rest_width=tied.rest_width,
         trainable=tied.trainable,
         stored_bytes=0,
     )

@@ -266,6 +266,21 @@ class Config:
             self.refuse(name, f"{shown(value)} is outside 0 to 1", code="out_of_range")
         return float(value)
 
+    def number(self, name: str, *, at_most: float) -> float:
+        """Return a number above 0.
+
+        Raises:
+            InvalidModelConfigError: it is missing, no number, or out of bounds.
+        """
+        _, value = self.get(name)
+        if value is None:
+            self.require(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.refuse(name, f"{shown(value)} is not a number", code="type")
+        if not 0 < value <= at_most:
+            self.refuse(name, f"{shown(value)} is outside 0 to {at_most}", code="out_of_range")
+        return float(value)
+
     def word(self, *names: str, default: str) -> str:
         """Return a word, or the default where it is absent.
 

@@ -94,9 +94,14 @@ def build_decoder(
 
 
 def decoder_around(
-    config: Config, style: DecoderStyle, sizes: DecoderSizes, layers: Stack
+    config: Config,
+    style: DecoderStyle,
+    sizes: DecoderSizes,
+    layers: Stack,
+    *,
+    beside: tuple[Module, ...] = (),
 ) -> ModelArchitecture:
-    """Return the model around its layers: embeddings, final norm and head.
+    """Return the model around its layers: embeddings, final norm, head and what else stands ``beside``.
 
     Raises:
         InvalidModelConfigError: a key is of the wrong type, or the model is beyond any bounds.
@@ -119,7 +124,7 @@ def decoder_around(
         vocab_size=sizes.vocabulary,
         tie_word_embeddings=tied,
         stacks=(layers,),
-        outside=(*embedding_modules(config, style, sizes), *head.modules),
+        outside=(*embedding_modules(config, style, sizes), *beside, *head.modules),
         final_norm=style.norm if style.final_norm else NormKind.NONE,
         embedding_dropout=config.fraction(style.embedding_dropout),
         embedding_norm=style.norm if style.embedding_norm else NormKind.NONE,

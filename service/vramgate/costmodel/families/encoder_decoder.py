@@ -1,10 +1,9 @@
-"""Encoder-decoders: T5, mT5 and FLAN; BART, mBART, PEGASUS, M2M-100, NLLB; Marian.
+"""Encoder-decoders with BART's block: BART, mBART, PEGASUS, Marian, M2M-100 and NLLB, Whisper.
 
-Source: Raffel et al. 2020 (T5), Lewis et al. 2020 (BART), and the modeling files in transformers 5.24.
+Source: Lewis et al. 2020 (BART), Radford et al. 2022 (Whisper), and the modeling files in transformers 5.24.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vramgate.costmodel.architecture import (
@@ -23,203 +22,272 @@ from vramgate.costmodel.architecture import (
 )
 from vramgate.costmodel.families.assembly import finished
 from vramgate.costmodel.families.config import (
-    MAX_HEADS,
     MAX_INTERMEDIATE,
-    MAX_LAYERS,
     MAX_POSITIONS,
     MAX_SMALL,
     Config,
     Rate,
     Switch,
 )
+from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
-from vramgate.costmodel.families.heads import class_name, language_model_head
+from vramgate.costmodel.families.heads import (
+    Head,
+    class_name,
+    label_count,
+    language_model_head,
+)
 from vramgate.costmodel.families.parts import (
+    convolution,
     embedding,
     head_count,
     hidden_size,
     layer_count,
-    max_positions,
     norm,
     stack,
     vocabulary,
 )
 
-T5_DROPOUT = Rate(("dropout_rate",), 0.1)
-_T5_ROLES = (("q", "query"), ("k", "key"), ("v", "value"), ("o", "attention_output"))
-_CROSS = {
-    "query": "cross_query",
-    "key": "cross_key",
-    "value": "cross_value",
-    "attention_output": "cross_output",
-}
+_PROJECTIONS = (
+    ("q_proj", "query"),
+    ("k_proj", "key"),
+    ("v_proj", "value"),
+    ("out_proj", "attention_output"),
+)
+_CROSS_ROLES = ("cross_query", "cross_key", "cross_value", "cross_output")
 
 
-class T5Sizes(NamedTuple):
-    """The sizes a T5 config states."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BartStyle:
+    """Names and traits of one family with BART's block; the defaults are BART's."""
 
+    family: str = "bart"
+    layout: BlockLayout = BlockLayout.POST_NORM
+    embedding_norm: bool = True
+    final_norm: bool = False
+    learned_positions: bool = True
+    """Positions are a table of weights; else they are computed into a buffer."""
+    extra_positions: int = 2
+    activation: str = "gelu"
+    dropout: Rate = Rate(("dropout",), 0.1)
+    attention_dropout: Rate = Rate(("attention_dropout",))
+    activation_dropout: Rate = Rate(("activation_dropout",))
+    key_bias: bool = True
+    speech: bool = False
+    """The encoder reads spectrograms through two convolutions (Whisper)."""
+    logits_bias_buffer: bool = True
+
+
+BART = BartStyle()
+MBART = replace(BART, family="mbart", layout=BlockLayout.PRE_NORM, final_norm=True)
+M2M_100 = replace(
+    MBART,
+    family="m2m_100",
+    embedding_norm=False,
+    learned_positions=False,
+    activation="relu",
+    attention_dropout=Rate(("attention_dropout",), 0.1),
+    logits_bias_buffer=False,
+)
+MARIAN = replace(BART, family="marian", embedding_norm=False, extra_positions=0)
+PEGASUS = replace(MARIAN, family="pegasus", layout=BlockLayout.PRE_NORM, final_norm=True)
+WHISPER = BartStyle(
+    family="whisper",
+    layout=BlockLayout.PRE_NORM,
+    embedding_norm=False,
+    final_norm=True,
+    extra_positions=0,
+    dropout=Rate(("dropout",)),
+    key_bias=False,
+    speech=True,
+    logits_bias_buffer=False,
+)
+
+
+class SideSizes(NamedTuple):
+    """The sizes of the encoder or the decoder."""
+
+    name: str
     hidden: int
+    layers: int
     heads: int
-    head_dim: int
     intermediate: int
-    buckets: int
-    gated: bool
-    activation: str
+    positions: int
 
 
-def t5_sizes(config: Config) -> T5Sizes:
-    """Return the sizes; ``feed_forward_proj`` is an activation, with "gated-" before it where gated.
+def side_sizes(config: Config, style: BartStyle, name: str, hidden: int) -> SideSizes:
+    """Return the sizes of one side (``name``: encoder or decoder).
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
-    projection = config.word("feed_forward_proj", default="relu")
-    gated = projection.startswith("gated-")
-    activation = projection.removeprefix("gated-")
-    return T5Sizes(
-        hidden=hidden_size(config),
-        heads=config.whole("num_heads", at_most=MAX_HEADS),
-        head_dim=config.whole("d_kv", at_most=MAX_SMALL, default=64),
-        intermediate=config.whole("d_ff", at_most=MAX_INTERMEDIATE),
-        buckets=config.whole("relative_attention_num_buckets", at_most=MAX_SMALL, default=32),
-        gated=gated,
-        # T5Config turns "gated-gelu" into the tanh approximation.
-        activation="gelu_new" if projection == "gated-gelu" else activation,
+    own = "max_source_positions" if name == "encoder" else "max_target_positions"
+    key = own if style.speech else "max_position_embeddings"
+    heads, _ = head_count(config, hidden, f"{name}_attention_heads")
+    return SideSizes(
+        name,
+        hidden,
+        layer_count(config, f"{name}_layers"),
+        heads,
+        config.whole(f"{name}_ffn_dim", at_most=MAX_INTERMEDIATE),
+        config.whole(key, at_most=MAX_POSITIONS),
     )
 
 
-def build_t5(config: Config) -> ModelArchitecture:
-    """Return T5 or mT5. With ``tie_word_embeddings`` false the head is a weight of its own (FLAN-T5).
-
-    Transformers 5 builds it tied whatever the config says; the published checkpoints have it.
+def build_bart(config: Config, style: BartStyle = BART) -> ModelArchitecture:
+    """Return an encoder-decoder with the head of its class (none named: a language model's).
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
-    sizes = t5_sizes(config)
-    layers = layer_count(config, "num_layers")
-    rows = vocabulary(config)
-    tied = config.flag(Switch("tie_word_embeddings", default=True))
-    encoder = t5_stack(config, sizes, "encoder", layers)
-    outside = [
-        embedding("shared", rows, sizes.hidden),
-        norm("encoder.final_layer_norm", "encoder_final_norm", sizes.hidden),
-    ]
-    stacks: tuple[Stack, ...] = (encoder,)
+    hidden, rows = hidden_size(config), vocabulary(config)
     name = class_name(config)
-    encoder_only = name.endswith("EncoderModel")
-    if not encoder_only:
-        depth = config.whole("num_decoder_layers", at_most=MAX_LAYERS, default=layers)
-        stacks = (encoder, t5_stack(config, sizes, "decoder", depth))
-        outside.append(norm("decoder.final_layer_norm", "final_norm", sizes.hidden))
     headless = name.endswith("Model")
-    if not headless:
-        outside += language_model_head("lm_head", sizes.hidden, rows, tied=tied)
+    root = "" if headless else "model."
+    sides = [side_sizes(config, style, side, hidden) for side in ("encoder", "decoder")]
+    tied = config.flag(Switch("tie_word_embeddings", default=True))
+    shared = f"{root}decoder.embed_tokens" if style.speech else f"{root}shared"
+    outside = [embedding(shared, rows, hidden)]
+    for side in sides:
+        outside += side_modules(config, style, side, root)
+    head = bart_head(config, hidden, rows, tied=tied)
+    buffers = rows if style.logits_bias_buffer and not headless else 0
+    if not style.learned_positions:
+        buffers += sum((s.positions + style.extra_positions) * hidden for s in sides)
     return finished(
         config,
         ModelArchitecture(
-            model_type=config.word("model_type", default="t5"),
-            model_class=ModelClass.OTHER if headless else ModelClass.ENCODER_DECODER,
-            hidden_size=sizes.hidden,
+            model_type=config.word("model_type", default=style.family),
+            model_class=head.model_class,
+            hidden_size=hidden,
             vocab_size=rows,
             tie_word_embeddings=tied,
-            stacks=stacks,
-            outside=tuple(outside),
-            embedding_dropout=config.fraction(T5_DROPOUT),
-            family="t5",
+            stacks=tuple(bart_stack(config, style, side, root) for side in sides),
+            outside=(*outside, *head.modules),
+            final_norm=NormKind.LAYER if style.final_norm else NormKind.NONE,
+            embedding_dropout=config.fraction(style.dropout),
+            embedding_norm=NormKind.LAYER if style.embedding_norm else NormKind.NONE,
+            embedding_scaled=config.flag(Switch("scale_embedding", default=False)),
+            max_position_embeddings=sides[-1].positions,
+            buffer_elements=buffers,
+            family=style.family,
         ),
     )
 
 
-def t5_stack(config: Config, sizes: T5Sizes, name: str, layers: int) -> Stack:
-    """Return encoder or decoder; the first layer holds the relative position biases all share."""
-    kinds = (True,) + (False,) * (layers - 1)
-    return stack(
-        name,
-        f"{name}.block",
-        sizes.hidden,
-        kinds,
-        lambda first: t5_block(config, sizes, first=first, decoder=name == "decoder"),
-    )
+def bart_head(config: Config, hidden: int, rows: int, *, tied: bool) -> Head:
+    """Return the language model's head, a classifier's or none.
+
+    Raises:
+        InvalidModelConfigError: the class is not one whose head is known.
+    """
+    name = class_name(config)
+    if name.endswith("Model"):
+        return Head(ModelClass.OTHER, ())
+    if name.endswith("ForSequenceClassification"):
+        at = "classification_head"
+        dense = head_linear(f"{at}.dense", hidden, hidden, role="pooler")
+        out = head_linear(f"{at}.out_proj", hidden, label_count(config))
+        return Head(ModelClass.OTHER, (dense, out))
+    if name and not name.endswith(("ForConditionalGeneration", "MTModel", "ForCausalLM")):
+        config.refuse("architectures", f"the head of {name!r} is not known")
+    path = "proj_out" if config.sets("num_mel_bins") else "lm_head"
+    modules = language_model_head(path, hidden, rows, tied=tied)
+    return Head(ModelClass.ENCODER_DECODER, modules)
 
 
-def t5_block(config: Config, sizes: T5Sizes, *, first: bool, decoder: bool) -> Block:
-    """Return one block."""
-    attention = t5_projections("layer.0.SelfAttention.", sizes)
-    modules = [*attention, norm("layer.0.layer_norm", "input_norm", sizes.hidden)]
-    if first:
-        path = "layer.0.SelfAttention.relative_attention_bias"
-        modules.append(embedding(path, sizes.buckets, sizes.heads, role="relative_bias"))
+def side_modules(
+    config: Config, style: BartStyle, side: SideSizes, root: str
+) -> tuple[Module, ...]:
+    """Return what stands around the layers of one side: convolutions, positions, norms."""
+    at, hidden = f"{root}{side.name}.", side.hidden
+    modules: list[Module] = []
+    if style.speech and side.name == "encoder":
+        mels = config.whole("num_mel_bins", at_most=MAX_SMALL)
+        for path, channels in (("conv1", mels), ("conv2", hidden)):
+            modules.append(
+                convolution(at + path, "patch_embedding", (channels, hidden), 3, part=Part.EMBEDDING)
+            )
+    if style.learned_positions:
+        rows = side.positions + style.extra_positions
+        path = f"{at}embed_positions"
+        modules.append(embedding(path, rows, hidden, role="position_embedding"))
+    if style.embedding_norm:
+        modules.append(norm(f"{at}layernorm_embedding", "embedding_norm", hidden, bias=True))
+    if style.final_norm:
+        role = "final_norm" if side.name == "decoder" else "encoder_final_norm"
+        modules.append(norm(f"{at}layer_norm", role, hidden, bias=True))
+    return tuple(modules)
+
+
+def bart_stack(config: Config, style: BartStyle, side: SideSizes, root: str) -> Stack:
+    """Return the layers of one side."""
+    block = bart_block(config, style, side)
+    path = f"{root}{side.name}.layers"
+    return stack(side.name, path, side.hidden, (0,) * side.layers, lambda _: block)
+
+
+def bart_block(config: Config, style: BartStyle, side: SideSizes) -> Block:
+    """Return the block of one side; the decoder's has cross-attention."""
+    hidden, decoder = side.hidden, side.name == "decoder"
+    before = style.layout is BlockLayout.PRE_NORM
+    modules = list(bart_projections("self_attn.", style, hidden, [r for _, r in _PROJECTIONS]))
+    role = "input_norm" if before else "post_attention_norm"
+    modules.append(norm("self_attn_layer_norm", role, hidden, bias=True))
     if decoder:
-        modules += (
-            cross(module) for module in t5_projections("layer.1.EncDecAttention.", sizes)
-        )
-        modules.append(norm("layer.1.layer_norm", "cross_norm", sizes.hidden))
-    at = f"layer.{2 if decoder else 1}."
-    names = ("wi_0", "wi_1", "wo") if sizes.gated else ("wi", "wo")
+        modules += bart_projections("encoder_attn.", style, hidden, _CROSS_ROLES)
+        modules.append(norm("encoder_attn_layer_norm", "cross_norm", hidden, bias=True))
     modules += feed_forward_modules(
-        f"{at}DenseReluDense.", names, sizes.hidden, sizes.intermediate, gated=sizes.gated
+        "", ("fc1", "fc2"), hidden, side.intermediate, gated=False, biases=(True, True)
     )
-    modules.append(norm(f"{at}layer_norm", "pre_feed_forward_norm", sizes.hidden))
-    dropout = config.fraction(T5_DROPOUT)
+    role = "pre_feed_forward_norm" if before else "post_feed_forward_norm"
+    modules.append(norm("final_layer_norm", role, hidden, bias=True))
+    attention = bart_attention(config, style, side, causal=decoder)
     return Block(
-        name="first" if first else "layer",
+        name="attention",
         modules=tuple(modules),
-        attention=t5_attention(sizes, dropout, causal=decoder),
-        cross_attention=t5_attention(sizes, dropout, causal=False, relative=False)
-        if decoder
-        else None,
+        attention=attention,
+        cross_attention=bart_attention(config, style, side, causal=False) if decoder else None,
         feed_forward=FeedForward(
-            intermediate_size=sizes.intermediate,
-            gated=sizes.gated,
-            activation=sizes.activation,
-            dropout=dropout,
+            intermediate_size=side.intermediate,
+            gated=False,
+            activation=config.word("activation_function", default=style.activation),
+            dropout=config.fraction(style.activation_dropout),
         ),
-        residual_dropout=dropout,
+        norm=NormKind.LAYER,
+        layout=style.layout,
+        residual_dropout=config.fraction(style.dropout),
     )
 
 
-def t5_projections(prefix: str, sizes: T5Sizes) -> tuple[Module, ...]:
-    """Return query, key, value and output."""
-    inner = sizes.heads * sizes.head_dim
+def bart_projections(
+    prefix: str, style: BartStyle, hidden: int, roles: list[str] | tuple[str, ...]
+) -> tuple[Module, ...]:
+    """Return query, key, value and output of self- or cross-attention; Whisper's key has no bias."""
     return tuple(
         linear(
             prefix + name,
             Part.ATTENTION,
             role,
-            *((inner, sizes.hidden) if name == "o" else (sizes.hidden, inner)),
+            hidden,
+            hidden,
+            bias=style.key_bias or not role.endswith("key"),
         )
-        for name, role in _T5_ROLES
+        for (name, _), role in zip(_PROJECTIONS, roles, strict=True)
     )
 
 
-def cross(module: Module) -> Module:
-    """Return a projection of self-attention as one of cross-attention."""
-    return Module(
-        path=module.path,
-        part=module.part,
-        kind=module.kind,
-        role=_CROSS[module.role],
-        in_features=module.in_features,
-        out_features=module.out_features,
-        weight=module.weight,
-        bias=module.bias,
-    )
-
-
-def t5_attention(
-    sizes: T5Sizes, dropout: float, *, causal: bool, relative: bool = True
+def bart_attention(
+    config: Config, style: BartStyle, side: SideSizes, *, causal: bool
 ) -> Attention:
-    """Return attention whose scores are not scaled and take a learned bias by distance."""
+    """Return the shape of one attention."""
+    width = side.hidden // side.heads
     return Attention(
-        heads=sizes.heads,
-        kv_heads=sizes.heads,
-        head_dim=sizes.head_dim,
-        value_head_dim=sizes.head_dim,
-        position=Position.RELATIVE if relative else Position.NONE,
-        dropout=dropout,
+        heads=side.heads,
+        kv_heads=side.heads,
+        head_dim=width,
+        value_head_dim=width,
+        position=Position.LEARNED,
+        dropout=config.fraction(style.attention_dropout),
         causal=causal,
     )
-
-
-_ = (Sequence, dataclass, BlockLayout, NormKind, MAX_POSITIONS, head_count, max_positions)

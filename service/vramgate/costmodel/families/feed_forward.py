@@ -15,7 +15,6 @@ from vramgate.costmodel.families.parts import parameter
 from vramgate.costmodel.families.style import (
     ExpertStyle,
     FeedForwardStyle,
-    SharedExpertStyle,
 )
 
 _FUSED = 2
@@ -159,19 +158,20 @@ def expert_feed_forward(
         style.names,
         hidden,
         size,
-        gated=True,
+        gated=style.gated,
         biases=(style.bias, style.bias),
         role="expert_",
         part=Part.EXPERTS,
         kind=ModuleKind.EXPERTS,
         copies=count,
     )
-    shared = _shared_experts(config, style.shared, hidden, size, activation)
+    shared = _shared_experts(config, style, hidden, size, activation)
     modules += shared.modules if shared is not None else ()
     shape = Experts(
         num_experts=count,
         experts_per_token=per_token,
         intermediate_size=size,
+        gated=style.gated,
         activation=activation,
         shared=shared.dense if shared is not None else None,
     )
@@ -195,13 +195,10 @@ def experts_per_token(config: Config, style: ExpertStyle, count: int) -> int:
 
 
 def _shared_experts(
-    config: Config,
-    style: SharedExpertStyle | None,
-    hidden: int,
-    routed_size: int,
-    activation: str,
+    config: Config, experts: ExpertStyle, hidden: int, routed_size: int, activation: str
 ) -> FeedForwardPart | None:
     """Return the shared experts as one feed-forward, or None where there are none."""
+    style = experts.shared
     if style is None:
         return None
     if style.size_keys:
@@ -216,14 +213,19 @@ def _shared_experts(
         return None
     modules = feed_forward_modules(
         f"{style.path}.",
-        ("gate_proj", "up_proj", "down_proj"),
+        style.names,
         hidden,
         size,
-        gated=True,
+        gated=experts.gated,
         role="shared_",
     )
     if style.gate is not None:
         gate = linear(style.gate, Part.MLP, "shared_gate_scalar", hidden, 1)
         modules = (*modules, gate)
-    shape = FeedForward(intermediate_size=size, activation=activation)
+    shape = FeedForward(
+        intermediate_size=size,
+        gated=experts.gated,
+        fused_gate_up=experts.gated and len(style.names) == _FUSED,
+        activation=activation,
+    )
     return FeedForwardPart(modules, dense=shape)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from vramgate.costmodel.architecture import ModelArchitecture
-from vramgate.costmodel.families import encoder, encoder_decoder, vision
-from vramgate.costmodel.families import gpt, latent_attention, legacy, llama, mixture_of_experts
+from vramgate.costmodel.families import audio, compressed_attention, encoder, encoder_decoder, encoder_variants, t5, vision
+from vramgate.costmodel.families import gemma, gpt, hybrid, latent_attention, legacy, linear_attention, llama, mixture_of_experts, nemotron, recurrent, state_space
 from vramgate.costmodel.families.config import Config
 from vramgate.costmodel.families.decoder import build_decoder
+from vramgate.costmodel.families.generic import build_generic
 from vramgate.costmodel.families.style import DecoderStyle
 
 Builder = Callable[[Config], ModelArchitecture]
@@ -80,17 +81,54 @@ BUILDERS: Mapping[str, Builder] = {
     "xlm-roberta": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
     "electra": lambda c: encoder.build_encoder(c, encoder.ELECTRA),
     "distilbert": lambda c: encoder.build_encoder(c, encoder.DISTILBERT),
+    "deberta": encoder_variants.build_deberta,
+    "deberta-v2": encoder_variants.build_deberta_v2,
+    "albert": encoder_variants.build_albert,
+    "modernbert": encoder_variants.build_modernbert,
     "vit": vision.build_vit,
     "dinov2": vision.build_dinov2,
-    "t5": encoder_decoder.build_t5,
-    "mt5": encoder_decoder.build_t5,
+    "t5": t5.build_t5,
+    "mt5": t5.build_t5,
+    "bart": encoder_decoder.build_bart,
+    "mbart": lambda c: encoder_decoder.build_bart(c, encoder_decoder.MBART),
+    "m2m_100": lambda c: encoder_decoder.build_bart(c, encoder_decoder.M2M_100),
+    "marian": lambda c: encoder_decoder.build_bart(c, encoder_decoder.MARIAN),
+    "pegasus": lambda c: encoder_decoder.build_bart(c, encoder_decoder.PEGASUS),
+    "whisper": lambda c: encoder_decoder.build_bart(c, encoder_decoder.WHISPER),
+    "mamba": state_space.build_mamba,
+    "falcon_mamba": state_space.build_mamba,
+    "mamba2": state_space.build_mamba2,
+    "jamba": hybrid.jamba,
+    "bamba": hybrid.bamba,
+    "falcon_h1": hybrid.falcon_h1,
+    "qwen3_next": linear_attention.qwen3_next,
+    "qwen3_5_text": linear_attention.qwen3_5_text,
+    "qwen3_5_moe_text": linear_attention.qwen3_5_moe_text,
+    "minimax": linear_attention.minimax,
+    "lfm2": linear_attention.lfm2,
+    "granitemoehybrid": hybrid.granitemoehybrid,
+    "granitemoeshared": hybrid.granitemoehybrid,
+    "nemotron_h": nemotron.nemotron_h,
+    "recurrent_gemma": recurrent.recurrent_gemma,
+    "rwkv": recurrent.rwkv,
+    "gemma3n_text": gemma.gemma3n_text,
+    "gemma4_text": gemma.gemma4_text,
+    "deepseek_v4": compressed_attention.deepseek_v4,
+    "wav2vec2": audio.build_wav2vec2,
+    "hubert": audio.build_wav2vec2,
     "qwen": legacy.qwen,
     "chatglm": legacy.chatglm,
 }
 
 
-def builder_for(config: Config) -> ModelArchitecture:
-    mt = config.word("model_type", default="")
-    if mt in STYLES:
-        return build_decoder(config, STYLES[mt])
-    return BUILDERS[mt](config)
+def build_model(config: Config) -> ModelArchitecture:
+    """Return the model of a config, by its ``model_type``.
+
+    Raises:
+        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts another.
+    """
+    model_type = config.word("model_type", default="")
+    style = STYLES.get(model_type)
+    if style is not None:
+        return build_decoder(config, style)
+    return BUILDERS.get(model_type, build_generic)(config)

@@ -118,6 +118,8 @@ class SharedExpertStyle:
     """Experts every token passes: a feed-forward beside the routed ones."""
 
     path: str
+    names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    """gate, up, down; or gate_up, down; or, where the experts are not gated, up, down."""
     size_keys: tuple[str, ...] = ()
     """Keys of its width; without them it is the routed width times the count."""
     count_keys: tuple[str, ...] = ()
@@ -135,7 +137,8 @@ class ExpertStyle:
     router_bias: bool = False
     path: str = "mlp.experts."
     names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
-    """gate, up, down; or gate_up, down."""
+    """gate, up, down; or gate_up, down; or up, down where not gated."""
+    gated: bool = True
     bias: bool = False
     count_keys: tuple[str, ...] = ("num_local_experts", "num_experts")
     count_default: int | None = None

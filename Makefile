@@ -1,0 +1,72 @@
+# Two commands do everything on a machine with Python 3.11 and make:
+#   make run     serve on 127.0.0.1:8000
+#   make test    everything to know before a commit
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8000
+PYTEST_ARGS ?=
+
+SERVER := $(VENV)/.installed-server
+DEV := $(VENV)/.installed-dev
+PINS := deploy/constraints.txt pyproject.toml
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench accuracy openapi coverage clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+run: $(SERVER)  ## serve on 127.0.0.1:8000 (HOST=, PORT=)
+	@exec $(BIN)/vramgate serve --host $(HOST) --port $(PORT)
+
+test: lint  ## format check, lint, types, imports, spelling, dependencies, then all tests
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: $(DEV)  ## everything of `test` that needs no test run
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/deptry service
+
+format: $(DEV)  ## write files the way `lint` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV)  ## times of one estimate and of many, as ratios measured in one run
+	$(BIN)/python -m tests.bench
+
+accuracy: $(SERVER)  ## errors of the cost model against measured runs
+	$(BIN)/vramgate accuracy
+
+openapi: $(SERVER)  ## write openapi/openapi.json anew
+	$(BIN)/vramgate openapi
+
+coverage: $(DEV)  ## tests with branch coverage
+	$(BIN)/pytest --cov --cov-report=term $(PYTEST_ARGS)
+
+clean:  ## remove the environment and everything made by tools
+	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find service tests -name __pycache__ -prune -exec rm -rf {} +
+	find service -name '*.egg-info' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: put python3.11 on the PATH."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(SERVER): $(PINS) | $(BIN)/python
+	@echo "Installing the service into $(VENV) (once, under a minute) ..."
+	@$(INSTALL) --editable '.[server]'
+	@touch $@
+
+$(DEV): $(PINS) | $(BIN)/python
+	@echo "Installing the service and its tools into $(VENV) (once, a minute or two) ..."
+	@$(INSTALL) --editable '.[server,dev]'
+	@touch $(SERVER) $@

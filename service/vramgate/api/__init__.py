@@ -1,0 +1,1 @@
+"""JSON over HTTP: thin; shapes come from ``wire``, answers from ``workflows``."""

@@ -1,0 +1,44 @@
+"""Requests as the OpenAPI document shows them."""
+
+from fastapi.openapi.models import Example
+
+ESTIMATE: dict[str, Example] = {
+    "lora": {
+        "summary": "LoRA on an 8B model, one card",
+        "value": {
+            "job": {
+                "model": {"name": "meta-llama/Llama-3.1-8B"},
+                "method": {"kind": "lora", "rank": 16, "target_modules": "all-linear"},
+                "precision": "bf16-true",
+                "micro_batch_size": 2,
+                "sequence_length": 2048,
+                "activation_checkpointing": "full",
+                "hardware": {"accelerator": "a100-sxm4-80gb"},
+            }
+        },
+    },
+    "zero": {
+        "summary": "Full training under ZeRO stage 3, two nodes",
+        "value": {
+            "job": {
+                "model": {"name": "Qwen/Qwen2.5-32B"},
+                "method": "full",
+                "precision": "bf16-master",
+                "optimizer": "adamw",
+                "micro_batch_size": 1,
+                "sequence_length": 4096,
+                "activation_checkpointing": "full",
+                "sharding": {"implementation": "deepspeed", "zero_stage": 3},
+                "hardware": {"accelerator": "h100-sxm5-80gb", "devices": 16},
+            },
+            "risk": 0.01,
+        },
+    },
+}
+
+BATCH: dict[str, Example] = {
+    "two": {
+        "summary": "Two jobs at once",
+        "value": {"items": [example["value"] for example in ESTIMATE.values()]},
+    }
+}

@@ -1,0 +1,192 @@
+"""What happens to every request before its route, as plain ASGI."""
+
+import time
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from vramgate.api.problems import Failure, problem_response
+from vramgate.settings import is_loopback
+from vramgate.telemetry import REQUEST_ID_HEADER, logger, request_id_of
+
+_FORWARDING_HEADERS = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
+
+
+class RequestContext:
+    """Give each request an id, log its answer, and answer what nothing else caught."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._log = logger("vramgate.access")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = request_id_of(Headers(scope=scope).get(REQUEST_ID_HEADER))
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = int(message["status"])
+                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
+            await send(message)
+
+        with bound_contextvars(request_id=request_id):
+            started = time.perf_counter()
+            try:
+                await self._app(scope, receive, send_with_id)
+            except Exception:
+                self._log.exception("failed", method=scope["method"], path=scope["path"])
+                if status:
+                    raise
+                failure = Failure(
+                    code="internal_error",
+                    detail="The service failed to answer; its log has the details.",
+                )
+                await problem_response(failure, scope)(scope, receive, send_with_id)
+            self._log.info(
+                "answered",
+                method=scope["method"],
+                path=_route(scope),
+                status=status,
+                milliseconds=round((time.perf_counter() - started) * 1000, 1),
+            )
+
+
+class HeadAsGet:
+    """Answer HEAD as GET without the body (RFC 9110, 9.3.2)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_without_body)
+
+
+class LoopbackOnly:
+    """Refuse what did not come straight from this machine, while nobody has a token.
+
+    The Host header keeps out pages whose name was pointed at 127.0.0.1 (DNS rebinding); the
+    forwarding headers keep out what a proxy on this machine lets in.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        reason = _stranger(scope) if scope["type"] == "http" else None
+        if reason is None:
+            await self._app(scope, receive, send)
+            return
+        failure = Failure(
+            code="loopback_only",
+            detail=f"Without tokens the service answers its own machine only; {reason}.",
+            hint="Ask http://127.0.0.1 on the machine the service runs on, without a proxy.",
+        )
+        await problem_response(failure, scope)(scope, receive, send)
+
+
+class BodyLimit:
+    """Read the body before the route does, and refuse it once it is over the limit.
+
+    Counts what arrives, so a body in chunks or with a false length is bounded as well.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdecimal() and int(declared) > self._max_bytes:
+            await self._refuse(scope, receive, send, f"{int(declared):,} bytes")
+            return
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > self._max_bytes:
+                await self._refuse(scope, receive, send, "longer")
+                return
+            chunks.append(chunk)
+            more = message.get("more_body", False)
+        await self._app(scope, _replay(b"".join(chunks), receive), send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, size: str) -> None:
+        failure = Failure(
+            code="body_too_large",
+            detail=f"A body may have {self._max_bytes:,} bytes; this one is {size}.",
+            # The rest of the body is not read, so nothing else can come through this connection.
+            headers={"Connection": "close"},
+        )
+        await problem_response(failure, scope)(scope, receive, send)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives the body once and then what the server says."""
+    pending: Iterable[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replay() -> Message:
+        for message in pending:
+            return message
+        return await receive()
+
+    return replay
+
+
+def _stranger(scope: Scope) -> str | None:
+    """Return why the request is not one of this machine's own, or None."""
+    client = scope.get("client")
+    if client is not None and not is_loopback(client[0]):
+        return "the request came from another one"
+    headers = Headers(scope=scope)
+    host = headers.get("host", "")
+    if not is_loopback(_without_port(host)):
+        return f"the Host header says {host[:80]!r}"
+    for name in _FORWARDING_HEADERS:
+        if name in headers:
+            return f"the header {name.title()} says that a proxy passed the request on"
+    return None
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _route(scope: Scope) -> str:
+    """Return the template of the path that answered, or the path where none did."""
+    return str(getattr(scope.get("route"), "path", scope["path"]))

@@ -1,0 +1,129 @@
+"""Models and accelerators by the names they go by."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from vramgate.access import Scope
+from vramgate.api.caching import NOT_MODIFIED, next_link, tagged
+from vramgate.api.dependencies import CatalogsDep, requires
+from vramgate.api.problems import problem_answers
+from vramgate.wire.catalog import (
+    AcceleratorMatchOut,
+    AcceleratorOut,
+    AcceleratorSummary,
+    CatalogSummary,
+    ModelMatch,
+    ModelOut,
+    ModelSummary,
+)
+from vramgate.wire.lists import Page, slice_after
+
+MAX_PAGE = 200
+
+router = APIRouter(prefix="/v1", tags=["catalog"], dependencies=[Depends(requires(Scope.ESTIMATE))])
+
+_Summary = TypeVar("_Summary", bound=CatalogSummary)
+
+
+class ListQuery(BaseModel):
+    """What a list may be asked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(
+        default="", max_length=200, description="Part of a name; best matches come first."
+    )
+    limit: int = Field(default=50, ge=1, le=MAX_PAGE, description="Items a page.")
+    cursor: str | None = Field(
+        default=None, max_length=2000, description="`next_cursor` of the page before."
+    )
+
+
+Name = Annotated[str, Path(min_length=1, max_length=512, description="A name in the wild.")]
+
+
+@router.get(
+    "/models",
+    operation_id="listModels",
+    summary="Models known by name",
+    response_model=Page[ModelSummary],
+    responses={**NOT_MODIFIED, **problem_answers(400, 422)},
+)
+async def list_models(
+    request: Request, catalogs: CatalogsDep, query: Annotated[ListQuery, Query()]
+) -> Response:
+    """List the catalog's models, or those whose names fit `q`."""
+    models = catalogs.models
+    found = models.search(query.q, len(models.entries)) if query.q else models.entries
+    rows = [ModelSummary.model_validate(entry) for entry in found]
+    return _page(request, Page[ModelSummary], rows, query)
+
+
+@router.get(
+    "/models/{name:path}",
+    operation_id="getModel",
+    summary="The model that a name means",
+    response_model=ModelOut,
+    responses={**NOT_MODIFIED, **problem_answers(404, 422)},
+)
+async def get_model(request: Request, catalogs: CatalogsDep, name: Name) -> Response:
+    """Return the entry that a name means: an id, an alias, a copy, a quantised variant, a path."""
+    found = catalogs.models.resolve(name)
+    match = ModelMatch.model_validate(found)
+    shown = {
+        field: getattr(found.entry, field) for field in ModelOut.model_fields.keys() - {"match"}
+    }
+    return tagged(request, ModelOut.model_validate({**shown, "match": match}))
+
+
+@router.get(
+    "/accelerators",
+    operation_id="listAccelerators",
+    summary="Accelerators known by name",
+    response_model=Page[AcceleratorSummary],
+    responses={**NOT_MODIFIED, **problem_answers(400, 422)},
+)
+async def list_accelerators(
+    request: Request, catalogs: CatalogsDep, query: Annotated[ListQuery, Query()]
+) -> Response:
+    """List the catalog's cards, or those whose names fit `q`; each tells its MIG slices."""
+    cards = catalogs.accelerators
+    found = cards.search(query.q, len(cards.entries)) if query.q else cards.entries
+    rows = [AcceleratorSummary.model_validate(card) for card in found]
+    return _page(request, Page[AcceleratorSummary], rows, query)
+
+
+@router.get(
+    "/accelerators/{name:path}",
+    operation_id="getAccelerator",
+    summary="The accelerator that a name means",
+    response_model=AcceleratorOut,
+    responses={**NOT_MODIFIED, **problem_answers(404, 422)},
+)
+async def get_accelerator(request: Request, catalogs: CatalogsDep, name: Name) -> Response:
+    """Return the card or MIG slice that a name of NVML, Kubernetes, Slurm or a cloud means."""
+    found = catalogs.accelerators.resolve(name)
+    match = AcceleratorMatchOut.model_validate(found)
+    fields = AcceleratorOut.model_fields.keys() - {"match"}
+    shown = {field: getattr(found.entry, field) for field in fields}
+    return tagged(request, AcceleratorOut.model_validate({**shown, "match": match}))
+
+
+def _page(
+    request: Request,
+    shape: type[Page[_Summary]],
+    rows: Sequence[_Summary],
+    query: ListQuery,
+) -> Response:
+    found = slice_after(
+        rows,
+        key=lambda row: row.name,
+        limit=query.limit,
+        cursor=query.cursor,
+        filters=f"{shape.__name__} {query.q}",
+    )
+    page = shape(items=list(found.items), next_cursor=found.next_cursor)
+    return tagged(request, page, link=next_link(request, found.next_cursor))

@@ -1,0 +1,64 @@
+"""Is the process alive, and can it answer."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from vramgate import __version__
+from vramgate.api.dependencies import catalogs_of
+from vramgate.api.problems import problem_answers
+from vramgate.wire.health import Health, Readiness, ReadinessCheck
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/livez", operation_id="getLiveness", summary="Is the process alive")
+async def livez() -> Health:
+    """Answer 200 while the process answers at all; nothing else is asked."""
+    return Health(status="alive")
+
+
+@router.get(
+    "/readyz",
+    operation_id="getReadiness",
+    summary="Can the service answer",
+    response_model_exclude_none=True,
+    responses={
+        503: {"model": Readiness, "description": "Not yet, or no longer"},
+        **problem_answers(422),
+    },
+)
+async def readyz(
+    request: Request,
+    response: Response,
+    verbose: Annotated[
+        str | None, Query(max_length=8, description="Tell each check; the value does not matter.")
+    ] = None,
+) -> Readiness:
+    """Answer 200 where every check passes and 503 where one does not."""
+    checks = _checks(request)
+    is_ready = all(check.passed for check in checks)
+    if not is_ready:
+        response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return Readiness(
+        status="ready" if is_ready else "not ready", checks=checks if verbose is not None else None
+    )
+
+
+def _checks(request: Request) -> list[ReadinessCheck]:
+    is_serving = bool(request.app.state.is_serving)
+    catalogs = catalogs_of(request)
+    models, cards = len(catalogs.models.entries), len(catalogs.accelerators.entries)
+    return [
+        ReadinessCheck(
+            name="service",
+            passed=is_serving,
+            detail=f"vramgate {__version__}" if is_serving else "starting or stopping",
+        ),
+        ReadinessCheck(
+            name="catalog",
+            passed=models > 0 and cards > 0,
+            detail=f"{models} models, {cards} accelerators",
+        ),
+    ]

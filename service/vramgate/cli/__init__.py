@@ -1,0 +1,1 @@
+"""The command ``vramgate``: one module per subcommand."""

@@ -1,0 +1,81 @@
+"""The command line: ``vramgate COMMAND``."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from vramgate import __version__
+from vramgate.cli.estimate import estimate
+from vramgate.cli.openapi import openapi
+from vramgate.cli.serve import serve
+from vramgate.errors import DomainError
+
+REFUSED = 2
+"""The exit code where the input, not the service, is at fault."""
+
+_COMMANDS: tuple[Callable[..., Any], ...] = (serve, estimate, openapi)
+
+cli = typer.Typer(
+    name="vramgate",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for _command in _COMMANDS:
+    cli.command()(_command)
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 as Typer calls it
+    if asked:
+        typer.echo(f"vramgate {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Will a training job fit into GPU memory, and if not, what would?"""
+
+
+def main() -> None:
+    """Run the command line; expected failures are sentences, and exit code 2."""
+    try:
+        cli()
+    except DomainError as error:
+        typer.echo(in_words(error), err=True)
+        sys.exit(REFUSED)
+    except ModuleNotFoundError as error:
+        if error.name in {"vramgate", None} or str(error.name).startswith("vramgate."):
+            raise
+        typer.echo(
+            f"This command needs {error.name}, which the light install leaves out; "
+            "install vramgate[server].",
+            err=True,
+        )
+        sys.exit(REFUSED)
+
+
+def in_words(error: DomainError) -> str:
+    """Return the failure as lines for the terminal.
+
+    >>> print(in_words(DomainError("The job has no model.", hint="Name one.")))
+    The job has no model.
+    Name one.
+    """
+    lines = [error.message]
+    lines += [
+        f"  {field.pointer or '/'}: {field.detail}"
+        for field in error.fields
+        if field.detail not in error.message
+    ]
+    if error.hint:
+        lines.append(error.hint)
+    return "\n".join(lines)

@@ -1,0 +1,81 @@
+"""``vramgate serve``: the HTTP service."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vramgate.errors import DomainError
+
+if TYPE_CHECKING:
+    from vramgate.settings import Settings
+
+GRACEFUL_SECONDS = 10
+
+
+class CannotStartError(DomainError):
+    """The settings do not allow the service to start."""
+
+    code = "cannot_start"
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Overrides VRAMGATE_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Overrides VRAMGATE_PORT; 0 takes a free one.")
+    ] = None,
+) -> None:
+    """Serve the HTTP interface; the settings are VRAMGATE_* variables."""
+    import uvicorn
+
+    from vramgate.app import create_app
+    from vramgate.settings import PREFIX, misspelt_variables
+    from vramgate.telemetry import configure_logging, logger
+
+    given = {"host": host, "port": port}
+    overrides = {name: value for name, value in given.items() if value is not None}
+    settings = _settings(overrides)
+    configure_logging(level=settings.log_level, log_format=settings.log_format)
+    for name, near in misspelt_variables(os.environ).items():
+        logger("vramgate").warning("unknown setting ignored", variable=name, did_you_mean=near)
+    in_workers = settings.workers > 1
+    if in_workers:
+        # Worker processes read their settings from the environment.
+        os.environ.update({f"{PREFIX}{name.upper()}": str(overrides[name]) for name in overrides})
+    uvicorn.run(
+        "vramgate.app:create_app_from_environment" if in_workers else create_app(settings),
+        factory=in_workers,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        log_config=None,
+        access_log=False,
+        # A forwarding header is a reason to refuse, not to believe.
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+    )
+
+
+def _settings(overrides: dict[str, str | int]) -> "Settings":
+    """Return the checked settings.
+
+    Raises:
+        CannotStartError: one has the wrong type, or they do not allow the service to start.
+    """
+    from pydantic import ValidationError
+
+    from vramgate.settings import PREFIX, Settings, SettingsError, check_settings
+
+    try:
+        settings = Settings.model_validate(overrides)
+        check_settings(settings)
+    except SettingsError as error:
+        raise CannotStartError(str(error)) from error
+    except ValidationError as error:
+        reasons = [
+            f"{PREFIX}{str(one['loc'][0]).upper()} is {one['input']!r}: {one['msg']}."
+            for one in error.errors()
+        ]
+        raise CannotStartError("\n".join(reasons)) from error
+    return settings

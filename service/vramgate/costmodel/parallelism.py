@@ -1,0 +1,104 @@
+"""The share of a block that one rank of a tensor- and expert-parallel group holds.
+
+Column-parallel layers split their outputs, row-parallel layers their inputs (Shoeybi et al. 2019, arXiv 1909.08053);
+experts are dealt out whole. Norms and routers are not split. Sizes may be arrays; they round up.
+"""
+
+from dataclasses import replace
+
+from vramgate.costmodel.architecture import Attention, Block, Experts, FeedForward, Module, ModuleKind
+from vramgate.costmodel.job import Parallelism
+from vramgate.units import Count, ceil_div
+
+COLUMN_ROLES = frozenset(
+    {
+        "query",
+        "key",
+        "value",
+        "qkv",
+        "gate",
+        "up",
+        "gate_up",
+        "query_up",
+        "kv_up",
+        "shared_gate",
+        "shared_up",
+        "cross_query",
+        "cross_key",
+        "cross_value",
+        "mixer_in",
+        "head",
+    }
+)
+ROW_ROLES = frozenset(
+    {"attention_output", "down", "shared_down", "cross_output", "mixer_out"}
+)
+EXPERT_ROLES = frozenset({"expert_gate", "expert_up", "expert_gate_up", "expert_down"})
+
+
+def module_share(module: Module, layout: Parallelism) -> Module:
+    """Return the part of a module that one rank holds."""
+    ranks = layout.tensor_parallel_size
+    if module.role in EXPERT_ROLES:
+        return _expert_share(module, layout)
+    if module.role in COLUMN_ROLES:
+        out_features = ceil_div(module.out_features, ranks)
+        return replace(
+            module,
+            out_features=out_features,
+            weight=module.in_features * out_features,
+            bias=ceil_div(module.bias, ranks),
+        )
+    if module.role in ROW_ROLES:
+        in_features = ceil_div(module.in_features, ranks)
+        return replace(module, in_features=in_features, weight=in_features * module.out_features)
+    if module.kind is ModuleKind.EMBEDDING and module.role == "embedding":
+        rows = ceil_div(module.in_features, ranks)
+        return replace(module, in_features=rows, weight=rows * module.out_features)
+    return module
+
+
+def _expert_share(module: Module, layout: Parallelism) -> Module:
+    """Deal experts to the expert-parallel ranks; what is left of the tensor group splits each expert."""
+    experts = ceil_div(module.copies, layout.expert_parallel_size)
+    return replace(module, copies=experts)
+
+
+def block_share(block: Block, layout: Parallelism) -> Block:
+    """Return the part of a block that one rank computes."""
+    ranks = layout.tensor_parallel_size
+    return replace(
+        block,
+        modules=tuple(module_share(module, layout) for module in block.modules),
+        attention=_attention_share(block.attention, ranks),
+        cross_attention=_attention_share(block.cross_attention, ranks),
+        feed_forward=_feed_forward_share(block.feed_forward, ranks),
+        experts=_experts_share(block.experts, layout),
+    )
+
+
+def _attention_share(shape: Attention | None, ranks: Count) -> Attention | None:
+    if shape is None:
+        return None
+    return replace(
+        shape,
+        heads=ceil_div(shape.heads, ranks),
+        kv_heads=ceil_div(shape.kv_heads, ranks),
+        inner_size=ceil_div(shape.inner_size, ranks),
+    )
+
+
+def _feed_forward_share(shape: FeedForward | None, ranks: Count) -> FeedForward | None:
+    if shape is None:
+        return None
+    return replace(shape, intermediate_size=ceil_div(shape.intermediate_size, ranks))
+
+
+def _experts_share(shape: Experts | None, layout: Parallelism) -> Experts | None:
+    if shape is None:
+        return None
+    return replace(
+        shape,
+        num_experts=ceil_div(shape.num_experts, layout.expert_parallel_size),
+        shared=_feed_forward_share(shape.shared, layout.tensor_parallel_size),
+    )

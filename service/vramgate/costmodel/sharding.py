@@ -1,0 +1,115 @@
+"""What data-parallel sharding does to one rank: which share it keeps, what it gathers, what it sends.
+
+Sources: Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054); DeepSpeed ``runtime/zero`` (stage 1-3 buckets); PyTorch FSDP 1
+(``torch/distributed/fsdp``) and FSDP 2 (``_composable/fsdp``); Megatron-LM ``distrib_optimizer.py``; accelerate
+``utils/fsdp_utils.py`` and ``accelerator.py`` (trainable parameters are raised to fp32 where mixed precision is set).
+"""
+
+from dataclasses import dataclass
+
+from vramgate.costmodel.job import (
+    CheckpointMode,
+    MethodKind,
+    ShardingImplementation,
+    TrainingJob,
+)
+from vramgate.units import Bytes, Count, ceil_div, smallest
+
+
+def data_parallel_size(job: TrainingJob) -> Count:
+    """Return the ranks that see different data: devices over tensor, pipeline and context sizes."""
+    layout = job.parallelism
+    model = layout.tensor_parallel_size * layout.pipeline_parallel_size
+    return job.hardware.devices // (model * layout.context_parallel_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardPlan:
+    """How the states of a job are spread, and what a rank holds beside its share."""
+
+    implementation: ShardingImplementation
+    stage: int
+    ranks: Count
+    """Ranks a shard is spread over."""
+    gathers: bool
+    """Parameters are gathered unit by unit (stage 3)."""
+    backward_units: int
+    """Gathered blocks alive while one block runs backward."""
+    forward_units: int
+    keeps_inputs: bool
+    """FSDP 1 with frozen blocks under reentrant checkpointing: block inputs and their gradients live to the end."""
+    accumulates_whole: bool
+    """Gradients stay unsharded between micro-batches (``no_sync``)."""
+    bucket_bytes: Bytes
+    """Communication buckets that stay allocated through backward."""
+    gathered_bytes: Bytes
+    """Parameters a framework keeps gathered beyond the running units (ZeRO-3's live parameters)."""
+
+    @property
+    def shards_gradients(self) -> bool:
+        """Whether a rank keeps only its share of the gradients."""
+        return self.stage >= 2
+
+    def weights_share(self, size: Bytes) -> Bytes:
+        """Return a rank's share of parameters at rest."""
+        return ceil_div(size, self.ranks) if self.stage >= 3 else size
+
+    def gradients_share(self, size: Bytes) -> Bytes:
+        """Return a rank's share of gradients at rest."""
+        return ceil_div(size, self.ranks) if self.stage >= 2 else size
+
+    def optimizer_share(self, size: Bytes) -> Bytes:
+        """Return a rank's share of optimizer states and master weights."""
+        return ceil_div(size, self.ranks) if self.stage >= 1 else size
+
+
+def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) -> ShardPlan:
+    """Return how a job shards; ``gradient_bytes``: all gradients of one rank's model, unsharded."""
+    sharding = job.sharding
+    implementation = sharding.implementation
+    ranks = sharding.shard_group_size
+    if ranks is None:
+        ranks = data_parallel_size(job) * job.parallelism.context_parallel_size
+    stage = sharding.zero_stage
+    fully = implementation in {ShardingImplementation.FSDP, ShardingImplementation.FSDP2}
+    reentrant = (
+        job.checkpointing.mode is not CheckpointMode.NONE and job.checkpointing.reentrant
+    )
+    adapters = job.method.kind in {MethodKind.LORA, MethodKind.QLORA}
+    accumulates = job.gradient_accumulation_steps != 1
+    return ShardPlan(
+        implementation=implementation,
+        stage=stage,
+        ranks=ranks,
+        gathers=stage >= 3,
+        backward_units=1 if reentrant else 2,
+        forward_units=2,
+        keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
+        accumulates_whole=fully and not sharding.sync_each_micro_batch and bool(accumulates),
+        bucket_bytes=_bucket_bytes(job, gradient_bytes),
+        gathered_bytes=_live_bytes(job, parameters),
+    )
+
+
+def _bucket_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
+    """Return bytes of the buckets gradients are reduced through."""
+    buckets = job.sharding.buckets
+    width = job.precision.compute.bytes
+    implementation = job.sharding.implementation
+    if implementation is ShardingImplementation.DDP:
+        return gradient_bytes  # buckets hold a second copy of every gradient (no bucket views)
+    if implementation is ShardingImplementation.DEEPSPEED and job.sharding.zero_stage >= 1:
+        reduce = smallest(buckets.reduce_elements * width, gradient_bytes)
+        overlapped = 2 if job.sharding.zero_stage >= 3 else 1  # overlap_comm defaults to stage 3
+        return overlapped * reduce
+    return 0 * gradient_bytes
+
+
+def _live_bytes(job: TrainingJob, parameters: Count) -> Bytes:
+    """Return bytes of parameters ZeRO-3 keeps gathered for reuse, prefetched ones included."""
+    sharding = job.sharding
+    if sharding.implementation is not ShardingImplementation.DEEPSPEED or sharding.zero_stage < 3:
+        return 0 * parameters
+    buckets = sharding.buckets
+    live = smallest(parameters, buckets.max_live_elements + buckets.prefetch_elements)
+    return live * job.precision.compute.bytes

@@ -1,0 +1,1 @@
+"""What each training framework does by default, one function per framework, each with its source."""

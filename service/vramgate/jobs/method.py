@@ -1,0 +1,146 @@
+"""What trains: the whole model, some layers, or adapters over a frozen or quantised base."""
+
+from vramgate.costmodel.architecture import ModelArchitecture
+from vramgate.costmodel.job import Dtype, Method, MethodKind, Sharding, ShardingImplementation
+from vramgate.jobs.frameworks.defaults import AdapterDefaults
+from vramgate.jobs.ledger import Default, off
+from vramgate.jobs.lora_targets import peft_targets
+from vramgate.jobs.setting import Setting
+from vramgate.jobs.vocabulary import Quantization
+
+ADAPTER_KINDS = frozenset({MethodKind.LORA, MethodKind.QLORA})
+_BITSANDBYTES_4BIT = frozenset({Quantization.NF4, Quantization.FP4})
+_NEVER_UPCAST = frozenset({Quantization.GPTQ_INT4, Quantization.GPTQ_INT8})
+_SHARDS = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
+
+
+def method_kind(setting: Setting) -> MethodKind:
+    """Return what trains; a quantised model trains adapters where nobody says otherwise."""
+    said = setting.said.method.kind
+    if said is not None:
+        return said
+    if setting.said.method.quantization is not None:
+        return setting.ledger.take(
+            "method.kind", Default(MethodKind.QLORA, "method.quantization was given")
+        )
+    if setting.model.quantization is not None:
+        return setting.ledger.take(
+            "method.kind",
+            Default(MethodKind.QLORA, f"the weights are {setting.model.quantization}"),
+        )
+    return setting.ledger.take("method.kind", setting.defaults.method.kind)
+
+
+def find_method(
+    setting: Setting, kind: MethodKind, sharding: Sharding, *, base_dtype: Dtype, engine_casts: bool
+) -> Method:
+    """Return the method with every field that matters for its kind.
+
+    ``base_dtype``: the dtype of the weights around the adapters. ``engine_casts``: the training engine casts the
+    whole module, adapters included, to it (DeepSpeed's ``module.bfloat16()``).
+    """
+    said, ledger = setting.said.method, setting.ledger
+    if kind is MethodKind.FREEZE:
+        layers = ledger.said_or(
+            "method.trainable_layers",
+            said.trainable_layers,
+            setting.defaults.method.trainable_layers,
+        )
+        return Method(kind=kind, trainable_layers=layers, frozen_dtype=said.frozen_dtype)
+    if kind is MethodKind.FULL:
+        return Method(kind=kind)
+    defaults = setting.defaults.adapters
+    quantization = _quantization(setting, defaults) if kind is MethodKind.QLORA else None
+    return Method(
+        kind=kind,
+        rank=ledger.said_or("method.rank", said.rank, defaults.rank),
+        target_modules=_target_modules(setting, defaults),
+        dropout=ledger.said_or("method.dropout", said.dropout, defaults.dropout),
+        dora=said.dora or False,
+        modules_to_save=said.modules_to_save or (),
+        adapter_dtype=_adapter_dtype(
+            setting, defaults, kind, base_dtype=base_dtype, engine_casts=engine_casts
+        ),
+        frozen_dtype=said.frozen_dtype,
+        quantization=quantization,
+        double_quant=_double_quant(setting, defaults, quantization),
+        prepare_for_kbit_training=_prepare(setting, defaults, quantization, sharding),
+    )
+
+
+def _quantization(setting: Setting, defaults: AdapterDefaults) -> Quantization:
+    said = setting.said.method.quantization
+    if said is not None:
+        return Quantization(said)
+    known = setting.model.quantization
+    if known is not None:
+        return setting.ledger.take(
+            "method.quantization", Default(Quantization(known), "the model's name or config")
+        )
+    return setting.ledger.take("method.quantization", defaults.quantization)
+
+
+def _target_modules(setting: Setting, defaults: AdapterDefaults) -> str | tuple[str, ...]:
+    said = setting.said.method.target_modules
+    default = defaults.target_modules or _peft_default(setting.model.architecture)
+    return setting.ledger.said_or("method.target_modules", said, default)
+
+
+def _peft_default(architecture: ModelArchitecture) -> Default[str | tuple[str, ...]]:
+    known = peft_targets(architecture.model_type)
+    if known is not None:
+        return Default(known, f"peft default for {architecture.model_type}")
+    return Default("all-linear", f"vramgate: peft has no default for {architecture.model_type}")
+
+
+def _adapter_dtype(
+    setting: Setting,
+    defaults: AdapterDefaults,
+    kind: MethodKind,
+    *,
+    base_dtype: Dtype,
+    engine_casts: bool,
+) -> Dtype:
+    said = setting.said.method.adapter_dtype
+    if said is not None:
+        return said
+    if engine_casts:
+        return setting.ledger.take(
+            "method.adapter_dtype", Default(base_dtype, "DeepSpeed casts the module (engine.py)")
+        )
+    default = defaults.kbit_dtype if kind is MethodKind.QLORA else defaults.dtype
+    value = default.value or base_dtype
+    return setting.ledger.take("method.adapter_dtype", Default(value, default.source))
+
+
+def _double_quant(
+    setting: Setting, defaults: AdapterDefaults, quantization: Quantization | None
+) -> bool:
+    said = setting.said.method.double_quant
+    if quantization not in _BITSANDBYTES_4BIT:
+        return False
+    return setting.ledger.said_or("method.double_quant", said, defaults.double_quant)
+
+
+def _prepare(
+    setting: Setting,
+    defaults: AdapterDefaults,
+    quantization: Quantization | None,
+    sharding: Sharding,
+) -> bool:
+    """Return whether peft's k-bit preparation casts 16-bit parameters to fp32.
+
+    Sources: peft ``utils/other.py`` skips the cast for GPTQ; TRL ``sft_trainer.py`` and axolotl
+    ``loaders/model.py`` skip the call where FSDP or ZeRO-3 shards the base.
+    """
+    said = setting.said.method.prepare_for_kbit_training
+    if said is not None:
+        return said
+    if quantization is None:
+        return False
+    default = defaults.prepare_for_kbit_training
+    if quantization in _NEVER_UPCAST:
+        default = off("peft: GPTQ bases are not cast")
+    elif default.value and (sharding.implementation in _SHARDS or sharding.zero_stage == 3):  # noqa: PLR2004
+        default = off("TRL, axolotl: a sharded base is not cast")
+    return setting.ledger.take("method.prepare_for_kbit_training", default)

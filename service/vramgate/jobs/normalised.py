@@ -1,0 +1,143 @@
+"""The description of a resolved job: the words it came in, every field filled."""
+
+from vramgate.costmodel.job import (
+    Checkpointing,
+    CheckpointMode,
+    Method,
+    MethodKind,
+    Optimizer,
+    Sharding,
+    TrainingJob,
+)
+from vramgate.jobs.description import (
+    BucketsDescription,
+    CheckpointingDescription,
+    HardwareDescription,
+    JobDescription,
+    MethodDescription,
+    OptimizerDescription,
+    ParallelismDescription,
+    PrecisionDescription,
+    ShardingDescription,
+    SoftwareDescription,
+)
+
+
+def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDescription:
+    """Return the description with every field that matters filled from the resolved job."""
+    return JobDescription(
+        model=said.model,
+        method=_method(job.method),
+        task=job.task,
+        precision=PrecisionDescription(
+            weights=job.precision.weights,
+            compute=job.precision.compute,
+            autocast=job.precision.autocast,
+            gradients=job.precision.gradients,
+            master_weights=job.precision.master_weights,
+            optimizer_states=job.precision.optimizer_states,
+            linear=job.precision.linear,
+        ),
+        optimizer=_optimizer(job.optimizer),
+        micro_batch_size=int(job.micro_batch_size),
+        sequence_length=int(job.sequence_length),
+        gradient_accumulation_steps=int(job.gradient_accumulation_steps),
+        packing=job.packing,
+        activation_checkpointing=_checkpointing(job.checkpointing),
+        attention=job.attention,
+        loss=job.loss,
+        fused_kernels=tuple(sorted(job.fused_kernels)),
+        compile=job.compile,
+        parallelism=ParallelismDescription(
+            tensor_parallel_size=int(job.parallelism.tensor_parallel_size),
+            pipeline_parallel_size=job.parallelism.pipeline_parallel_size,
+            context_parallel_size=int(job.parallelism.context_parallel_size),
+            expert_parallel_size=int(job.parallelism.expert_parallel_size),
+            sequence_parallel=job.parallelism.sequence_parallel,
+            pipeline_schedule=job.parallelism.pipeline_schedule,
+            virtual_pipeline_stages=job.parallelism.virtual_pipeline_stages,
+        ),
+        sharding=_sharding(job.sharding),
+        hardware=HardwareDescription(
+            accelerator=said.hardware.accelerator,
+            devices=int(job.hardware.devices),
+            devices_per_node=int(job.hardware.devices_per_node),
+            device_memory_bytes=said.hardware.device_memory_bytes,
+            occupied_bytes=job.hardware.occupied_bytes,
+        ),
+        software=SoftwareDescription(
+            framework=said.software.framework or job.software.framework,
+            stack=stack,
+            expandable_segments=job.software.expandable_segments,
+        ),
+    )
+
+
+def _method(method: Method) -> MethodDescription:
+    if method.kind is MethodKind.FULL:
+        return MethodDescription(kind=method.kind)
+    if method.kind is MethodKind.FREEZE:
+        return MethodDescription(
+            kind=method.kind,
+            trainable_layers=method.trainable_layers,
+            frozen_dtype=method.frozen_dtype,
+        )
+    quantized = method.kind is MethodKind.QLORA
+    return MethodDescription(
+        kind=method.kind,
+        rank=int(method.rank),
+        target_modules=method.target_modules,
+        dropout=method.dropout,
+        dora=method.dora,
+        modules_to_save=method.modules_to_save,
+        adapter_dtype=method.adapter_dtype,
+        frozen_dtype=method.frozen_dtype,
+        quantization=method.quantization,
+        double_quant=method.double_quant if quantized else None,
+        prepare_for_kbit_training=method.prepare_for_kbit_training if quantized else None,
+    )
+
+
+def _optimizer(optimizer: Optimizer) -> OptimizerDescription:
+    return OptimizerDescription(
+        name=optimizer.name,
+        implementation=optimizer.implementation,
+        in_backward=optimizer.in_backward,
+        rank=None if optimizer.rank is None else int(optimizer.rank),
+        quantized=optimizer.quantized,
+    )
+
+
+def _checkpointing(checkpointing: Checkpointing) -> CheckpointingDescription:
+    if checkpointing.mode is CheckpointMode.NONE:
+        return CheckpointingDescription(mode=checkpointing.mode)
+    return CheckpointingDescription(
+        mode=checkpointing.mode,
+        every_n_layers=checkpointing.every_n_layers,
+        offload=checkpointing.offload,
+        reentrant=checkpointing.reentrant,
+        modules=checkpointing.modules,
+    )
+
+
+def _sharding(sharding: Sharding) -> ShardingDescription:
+    group = sharding.shard_group_size
+    buckets = sharding.buckets
+    return ShardingDescription(
+        implementation=sharding.implementation,
+        zero_stage=sharding.zero_stage,
+        shard_group_size=None if group is None else int(group),
+        reshard_after_forward=sharding.reshard_after_forward,
+        wrap=sharding.wrap,
+        sync_each_micro_batch=sharding.sync_each_micro_batch,
+        offload_optimizer=sharding.offload_optimizer,
+        offload_parameters=sharding.offload_parameters,
+        offload_fraction=sharding.offload_fraction,
+        buckets=BucketsDescription(
+            reduce_elements=int(buckets.reduce_elements),
+            allgather_elements=int(buckets.allgather_elements),
+            prefetch_elements=int(buckets.prefetch_elements),
+            max_live_elements=int(buckets.max_live_elements),
+            ddp_bytes=int(buckets.ddp_bytes),
+        ),
+    )

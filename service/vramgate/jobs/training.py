@@ -1,0 +1,167 @@
+"""Batch, length, packing, attention, loss, checkpointing and model-parallel sizes."""
+
+from vramgate.costmodel.job import (
+    AttentionImplementation,
+    Checkpointing,
+    CheckpointMode,
+    Loss,
+    Packing,
+    Parallelism,
+    Task,
+)
+from vramgate.jobs.attention_defaults import transformers_attention
+from vramgate.jobs.description import PrecisionDescription
+from vramgate.jobs.ledger import Default, off
+from vramgate.jobs.number_formats import HALVES
+from vramgate.jobs.setting import Setting
+from vramgate.jobs.vocabulary import PipelineSchedule
+
+USUAL_SEQUENCE = 2048
+_NO_VOCABULARY = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
+_NEEDS_HALF = frozenset({AttentionImplementation.FLASH_2, AttentionImplementation.FLASH_3})
+
+
+def find_parallelism(setting: Setting) -> Parallelism:
+    """Return the model-parallel sizes; what is not said is 1 or off."""
+    said = setting.said.parallelism
+    stages = said.virtual_pipeline_stages or 1
+    schedule = said.pipeline_schedule
+    if schedule is None:
+        schedule = PipelineSchedule.ONE_FORWARD_ONE_BACKWARD
+        if stages > 1:
+            schedule = setting.ledger.take(
+                "parallelism.pipeline_schedule",
+                Default(PipelineSchedule.INTERLEAVED, "virtual pipeline stages interleave"),
+            )
+        elif (said.pipeline_parallel_size or 1) > 1:
+            setting.ledger.note("parallelism.pipeline_schedule", schedule, "Megatron-LM default")
+    tensor = said.tensor_parallel_size or 1
+    sequence = said.sequence_parallel
+    if sequence is None:
+        sequence = False
+        if tensor > 1:
+            sequence = setting.ledger.take(
+                "parallelism.sequence_parallel", setting.defaults.sharding.sequence_parallel
+            )
+    return Parallelism(
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=said.pipeline_parallel_size or 1,
+        context_parallel_size=said.context_parallel_size or 1,
+        expert_parallel_size=said.expert_parallel_size or 1,
+        sequence_parallel=sequence,
+        pipeline_schedule=schedule,
+        virtual_pipeline_stages=stages,
+    )
+
+
+def find_sequence_length(setting: Setting) -> int:
+    """Return the tokens of a row; without a framework default, 2048 or what the model can read."""
+    said = setting.said.sequence_length
+    if said is not None:
+        return said
+    longest = setting.model.architecture.max_position_embeddings or 0
+    default = setting.defaults.batch.sequence_length
+    if default is None:
+        if setting.defaults.batch.sequence_is_models and longest > 0:
+            return setting.ledger.take(
+                "sequence_length", Default(longest, f"{setting.framework}: the model's longest")
+            )
+        default = Default(USUAL_SEQUENCE, f"vramgate: {setting.framework} has no default")
+    if 0 < longest < default.value:
+        default = Default(longest, f"{default.source}; the model's longest")
+    return setting.ledger.take("sequence_length", default)
+
+
+def find_accumulation(setting: Setting, micro_batch_size: int, data_parallel_size: int) -> int:
+    """Return the micro-batches of a step: as said, or what fills the framework's global batch."""
+    said = setting.said.gradient_accumulation_steps
+    if said is not None:
+        return said
+    default = setting.defaults.batch.accumulation
+    whole = setting.defaults.batch.global_batch_size
+    if whole is not None:
+        steps = -(-whole.value // (micro_batch_size * data_parallel_size))
+        default = Default(steps, whole.source)
+    return setting.ledger.take("gradient_accumulation_steps", default)
+
+
+def find_packing(setting: Setting, task: Task, micro_batch_size: int) -> Packing:
+    """Return whether rows are full. A single row is never padded."""
+    said = setting.said.packing
+    if said is not None:
+        return said
+    if micro_batch_size == 1 and setting.defaults.batch.packing.value is Packing.PADDED:
+        default = Default(Packing.PACKED, "a micro-batch of one row has no padding")
+    elif task is Task.PRETRAIN:
+        default = Default(Packing.PACKED, "pretraining fills its rows")
+    else:
+        default = setting.defaults.batch.packing
+    return setting.ledger.take("packing", default)
+
+
+def find_checkpointing(setting: Setting) -> Checkpointing:
+    """Return activation checkpointing complete."""
+    said, ledger, defaults = (
+        setting.said.activation_checkpointing,
+        setting.ledger,
+        setting.defaults.checkpointing,
+    )
+    mode = said.mode
+    if mode is None:
+        wanted = said.every_n_layers or said.offload or said.modules
+        mode = ledger.take(
+            "activation_checkpointing.mode",
+            Default(
+                CheckpointMode.SELECTIVE if said.modules else CheckpointMode.FULL,
+                "activation_checkpointing was given without a mode",
+            )
+            if wanted
+            else defaults.mode,
+        )
+    if mode is CheckpointMode.NONE:
+        return Checkpointing()
+    reentrant = said.reentrant
+    if reentrant is None:
+        selective = off("torch: selective checkpointing is non-reentrant")
+        reentrant = ledger.take(
+            "activation_checkpointing.reentrant",
+            selective if mode is CheckpointMode.SELECTIVE else defaults.reentrant,
+        )
+    offload = said.offload
+    if offload is None and mode is CheckpointMode.FULL and defaults.offload.value:
+        offload = ledger.take("activation_checkpointing.offload", defaults.offload)
+    return Checkpointing(
+        mode=mode,
+        every_n_layers=said.every_n_layers or 1,
+        offload=offload or False,
+        reentrant=reentrant,
+        modules=said.modules or (),
+    )
+
+
+def find_attention(setting: Setting, formats: PrecisionDescription) -> AttentionImplementation:
+    """Return the attention code; flash attention reads 16-bit tensors only."""
+    said = setting.said.attention
+    if said is not None:
+        return said
+    default = setting.defaults.kernels.attention
+    if default is None:
+        version = setting.stack.transformers
+        chosen = transformers_attention(setting.model.architecture.model_type, version)
+        default = Default(chosen, "transformers default")
+    if default.value in _NEEDS_HALF and formats.compute not in HALVES:
+        default = Default(AttentionImplementation.SDPA, "flash attention has no fp32 kernel")
+    return setting.ledger.take("attention", default)
+
+
+def find_loss(setting: Setting, task: Task) -> Loss:
+    """Return how the loss is computed."""
+    said = setting.said.loss
+    if said is not None:
+        return said
+    if task in _NO_VOCABULARY:
+        return setting.ledger.take("loss", Default(Loss.STANDARD, f"{task.value} has no logits"))
+    kernels = setting.said.fused_kernels
+    if kernels is not None and "cross_entropy" in kernels:
+        return setting.ledger.take("loss", Default(Loss.FUSED, "fused_kernels names cross_entropy"))
+    return setting.ledger.take("loss", setting.defaults.kernels.loss)

@@ -1,0 +1,1 @@
+"""One file per thing the service does: load, call the domain, keep."""
