@@ -47,7 +47,7 @@ class _Hub(BaseHTTPRequestHandler):
 def hub_url() -> Iterator[str]:
     """Return the address of a hub that has one model."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -116,6 +116,6 @@ async def test_a_site_has_models_of_its_own(tmp_path: Path) -> None:
 
 def test_a_site_catalog_with_faults_keeps_the_service_from_starting(tmp_path: Path) -> None:
     file = tmp_path / "site.json"
-    file.write_text('{"models": [{"nome": "acme/own"}]}')
+    file.write_text('{"models": [{"label": "acme/own"}]}')
     with pytest.raises(InvalidSiteCatalogError):
         create_app(Settings(site_catalog=file))

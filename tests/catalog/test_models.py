@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.catalog.refusals import suggestions
-from vramgate.catalog.models import ModelEntry, NameMatch, builtin_models
+from vramgate.catalog.models import ModelCatalog, ModelEntry, NameMatch, builtin_models
 from vramgate.errors import UnknownNameError
 
 MODELS = builtin_models()
@@ -176,3 +176,29 @@ def test_entries_are_keys_of_caches_by_their_name() -> None:
     entry = MODELS.resolve("gpt2").entry
 
     assert {entry: 1}[MODELS.resolve("openai-community/gpt2").entry] == 1
+
+
+def test_a_date_nobody_has_is_passed_over_where_the_size_decides() -> None:
+    found = MODELS.resolve("Qwen/Qwen3-8B-2607")
+
+    assert found.entry.name == "Qwen/Qwen3-8B"
+    assert "date 2607 passed over" in found.note
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "missing"),
+    [
+        (("a/m-7b", "b/m-7b"), "c/m-7b", "what tells them apart"),
+        (("a/m-7b-2401", "b/m-7b-2405"), "c/m-7b", "the date"),
+    ],
+)
+def test_two_entries_that_fit_are_both_named(
+    names: tuple[str, str], asked: str, missing: str
+) -> None:
+    catalog = ModelCatalog([ModelEntry(name=name, parameters=7) for name in names])
+
+    with pytest.raises(UnknownNameError) as caught:
+        catalog.resolve(asked)
+
+    assert suggestions(caught.value) == names
+    assert missing in caught.value.hint

@@ -132,6 +132,14 @@ def test_rates_of_a_known_card_are_replaced_one_by_one() -> None:
     assert (card.peak_flops.fp8, card.peak_flops.bf16) == (5, known.peak_flops.bf16)
 
 
+def test_what_is_not_known_may_be_null() -> None:
+    card = {**LEONARDO, "bf16_native": True, "multiprocessors": None, "compute_capability": None}
+
+    site = parse_site_catalog({"accelerators": [card]}, source="test")
+
+    assert site.accelerators[0].device().compute_capability is None
+
+
 def test_a_name_taken_over_is_reported() -> None:
     document = {"models": [{"name": "acme/m", "aliases": ["gpt2"], "parameters": 5}]}
 

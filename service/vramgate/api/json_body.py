@@ -16,13 +16,11 @@ from vramgate.wire.json_text import parse_json
 LONG_BODY_BYTES = 2**18
 """Longer bodies are read in a thread: some ten milliseconds in which others are answered."""
 
-_READ_NOTHING = object()
-
 
 class JsonRequest(Request):
     """A request whose body was read by ``parse_json``."""
 
-    parsed: object = _READ_NOTHING
+    parsed: object = None
 
     async def json(self) -> object:
         """Return the value of the body."""
@@ -62,7 +60,9 @@ def _is_json(content_type: str) -> bool:
     subtype = header.get_content_subtype()
     is_json = subtype == "json" or subtype.endswith("+json")
     charset = str(header.get_param("charset") or "utf-8").lower()
-    return header.get_content_maintype() == "application" and is_json and charset == "utf-8"
+    return (
+        header.get_content_maintype() == "application" and is_json and charset in {"utf-8", "utf8"}
+    )
 
 
 def _refusal(request: Request) -> Failure | None:

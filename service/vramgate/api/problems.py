@@ -20,7 +20,7 @@ from vramgate.wire.validation import sentence, short_value, validation_failed
 
 MEDIA_TYPE = "application/problem+json"
 
-
+_OWN_MEMBERS = frozenset(Problem.model_fields)
 _BY_STATUS = {
     404: "not_found",
     405: "method_not_allowed",
@@ -77,9 +77,6 @@ def problem(failure: Failure, scope: Scope) -> Problem:
         hint=failure.hint or None,
         errors=list(failure.fields),
     )
-
-
-_OWN_MEMBERS = frozenset(Problem.model_fields)
 
 
 def problem_response(failure: Failure, scope: Scope) -> Response:

@@ -9,6 +9,8 @@ text; ``models.py`` knows the models.
 import re
 from dataclasses import dataclass
 
+from vramgate.catalog.weight_formats import WeightFormat, is_format_word, stated_weight_format
+
 NAME_LIMIT = 400
 """Characters of a name that are read; a repository's has at most 96, a path may be longer."""
 
@@ -24,11 +26,6 @@ _GENERIC_FOLDER = re.compile(
 )
 _PATH_START = re.compile(r"[/~.$]|[a-zA-Z]:/|file:")
 
-_FORMAT_HINT = re.compile(
-    r"\d[-_ ]?bit|int\d|[fw]p?\d|q\d_|gptq|awq|bnb|gg[mu][lf]|exl\d|hqq|aqlm|eetq|autoround|mlx|"
-    r"torchao",
-    re.IGNORECASE,
-)
 _GGUF_QUANT = re.compile(r"(?<![a-z0-9])i?q[1-8](?:_[0-9a-z]+){1,2}(?![a-z0-9])")
 _BITS = re.compile(r"(?<![\d.])([2-8])[-_ ]?bits?(?![a-z0-9])")
 _MONTH_AND_YEAR = re.compile(r"(?<!\d)(0[1-9]|1[0-2])[-_](20\d\d)(?!\d)")
@@ -79,70 +76,6 @@ _SIZE_WORDS = frozenset(
 )
 _OWNERS = {"meta": "llama", "nvidia": "nemotron", "c4ai": "command", "ai21": "jamba"}
 """An owner's name that some write before the family's: Meta-Llama-3-8B is Llama-3-8B."""
-
-_METHODS = {
-    "gptq": "GPTQ",
-    "awq": "AWQ",
-    "bnb": "bitsandbytes",
-    "gguf": "GGUF",
-    "ggml": "GGML",
-    "exl2": "EXL2",
-    "exl3": "EXL3",
-    "hqq": "HQQ",
-    "aqlm": "AQLM",
-    "eetq": "EETQ",
-    "autoround": "AutoRound",
-    "mlx": "MLX",
-    "torchao": "torchao",
-}
-_WIDTHS = {
-    "int4": 4, "4bit": 4, "w4a16": 4, "int8": 8, "8bit": 8, "w8a16": 8, "w8a8": 8,
-    "2bit": 2, "3bit": 3, "5bit": 5, "6bit": 6,
-}  # fmt: skip
-_NUMBER_FORMATS = {
-    "nf4": "NF4", "fp4": "FP4", "nvfp4": "NVFP4", "mxfp4": "MXFP4", "fp8": "FP8", "mxfp8": "MXFP8",
-}  # fmt: skip
-_PLAIN = frozenset({"bf16", "fp16", "f16", "fp32", "f32"})
-_FORMAT_DETAILS = frozenset(
-    {
-        "dynamic",
-        "static",
-        "kv",
-        "e4m3",
-        "block",
-        "128g",
-        "64g",
-        "32g",
-        "g128",
-        "actorder",
-        "act",
-        "order",
-        "true",
-        "false",
-        "marlin",
-        "sym",
-        "ud",
-        "imatrix",
-        "i1",
-        "quantized",
-    }
-)
-"""Words that mean something only beside a weight format, and nothing to us."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightFormat:
-    """How the weights of a named copy are stored.
-
-    ``quantization`` is the value ``method.quantization`` takes for it; None where no training
-    method of ours loads it as it is (GGUF, FP8, EXL2): the copy is then trained from its unpacked
-    weights.
-    """
-
-    words: str
-    quantization: str | None
-    assumed: bool = False
-    """The name states a width only; the method that usually stands behind it was taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +140,6 @@ def locate(name: str) -> Location:
     return Location(organisation=organisation, bare=parts[-1], is_path=is_path)
 
 
-def states_weight_format(name: str) -> bool:
-    """Return whether a name may state a weight format; quick, and wrong only on the yes side."""
-    return _FORMAT_HINT.search(name) is not None
-
-
 def read_model_name(bare: str, *, organisation: str | None = None) -> ModelName:
     """Take a bare name apart; the organisation matters where it packs one format (mlx-community).
 
@@ -231,8 +159,8 @@ def read_model_name(bare: str, *, organisation: str | None = None) -> ModelName:
     words = [word for word in _SEPARATOR.split(text) if word]
     if organisation is not None and organisation.lower().startswith("mlx"):
         words.append("mlx")
-    weight_format = _weight_format(words, gguf[0].upper() if gguf else None)
-    rest = [word for word in words if not _is_format_word(word, stated=weight_format is not None)]
+    weight_format = stated_weight_format(words, gguf[0].upper() if gguf else None)
+    rest = [word for word in words if not is_format_word(word, stated=weight_format is not None)]
     version, dates = None, [f"{month[1]}-{month[2]}"] if month else []
     kept: list[str] = []
     for index, word in enumerate(rest):
@@ -265,45 +193,3 @@ def _identity(words: list[str]) -> tuple[str, ...]:
     if len(kept) > 1 and kept[1].startswith(_OWNERS.get(kept[0], "\0")):
         kept = kept[1:]
     return tuple(piece for word in kept for piece in _PIECE.findall(word))
-
-
-def _is_format_word(word: str, *, stated: bool) -> bool:
-    if word in _METHODS or word in _WIDTHS or word in _NUMBER_FORMATS or word in _PLAIN:
-        return True
-    return word == "unsloth" or (stated and word in _FORMAT_DETAILS)
-
-
-def _weight_format(words: list[str], gguf: str | None) -> WeightFormat | None:
-    """Return the weight format that the words state, None where they state none."""
-    method = next((word for word in words if word in _METHODS), None)
-    width = next((_WIDTHS[word] for word in words if word in _WIDTHS), None)
-    number = next((word for word in words if word in _NUMBER_FORMATS), None)
-    if method is not None:
-        return _format_of_method(method, width=width, number=number, gguf=gguf)
-    if number is not None:
-        trained_as_is = number if number in {"nf4", "mxfp4"} else None
-        return WeightFormat(words=_NUMBER_FORMATS[number], quantization=trained_as_is)
-    if width is None:
-        return None
-    if width == 8:  # noqa: PLR2004 bits
-        return WeightFormat(words="8 bits", quantization="int8", assumed=True)
-    if width == 4:  # noqa: PLR2004 bits
-        # Qwen calls its GPTQ copies -Int4; "-4bit" without a method is bitsandbytes' word.
-        usual = "nf4" if "4bit" in words else "gptq-int4"
-        return WeightFormat(words="4 bits", quantization=usual, assumed=True)
-    return WeightFormat(words=f"{width} bits", quantization=None)
-
-
-def _format_of_method(
-    method: str, *, width: int | None, number: str | None, gguf: str | None
-) -> WeightFormat:
-    bits = 4 if width is None else width
-    quantization = {
-        ("gptq", 4): "gptq-int4",
-        ("gptq", 8): "gptq-int8",
-        ("awq", 4): "awq-int4",
-        ("bnb", 4): "fp4" if number == "fp4" else "nf4",
-        ("bnb", 8): "int8",
-    }.get((method, bits))
-    detail = gguf or (f"{bits} bits" if quantization or width else "")
-    return WeightFormat(words=f"{_METHODS[method]} {detail}".strip(), quantization=quantization)

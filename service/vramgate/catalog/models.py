@@ -16,9 +16,9 @@ from vramgate.catalog.model_names import (
     ModelName,
     locate,
     read_model_name,
-    states_weight_format,
 )
 from vramgate.catalog.name_index import NameIndex
+from vramgate.catalog.weight_formats import states_weight_format
 from vramgate.errors import UnknownNameError
 
 BUILT_IN = "built-in"

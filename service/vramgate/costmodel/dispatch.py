@@ -260,3 +260,17 @@ def _add_rows_backward(
     else:
         tape.release(gradient)
 
+
+def sum_of(tape: Tape, x: Tensor, elements: Count) -> Tensor:
+    """Return ``x`` summed to ``elements`` numbers; the gradient is spread out again."""
+    out = tape.new(elements, x.width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.record(_sum_backward, out, x)
+    return out
+
+
+def _sum_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.give(x, made)

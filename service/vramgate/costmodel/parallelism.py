@@ -4,11 +4,18 @@ Column-parallel layers split their outputs, row-parallel layers their inputs (Sh
 experts are dealt out whole. Norms and routers are not split. Sizes may be arrays; they round up.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from vramgate.costmodel.architecture import Attention, Block, Experts, FeedForward, Module, ModuleKind
-from vramgate.costmodel.job import Parallelism
-from vramgate.units import Count, ceil_div
+from vramgate.costmodel.architecture import (
+    Attention,
+    Block,
+    Experts,
+    FeedForward,
+    Module,
+    ModuleKind,
+)
+from vramgate.costmodel.job import Parallelism, TrainingJob
+from vramgate.units import Count, ceil_div, smallest
 
 COLUMN_ROLES = frozenset(
     {
@@ -34,6 +41,22 @@ ROW_ROLES = frozenset(
     {"attention_output", "down", "shared_down", "cross_output", "mixer_out"}
 )
 EXPERT_ROLES = frozenset({"expert_gate", "expert_up", "expert_gate_up", "expert_down"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStage:
+    """The part of the model one pipeline stage holds, and its micro-batches in flight."""
+
+    name: str
+    first: bool = True
+    last: bool = True
+    start: int = 0
+    stop: int | None = None
+    """Layers of the last stack this stage holds: ``start`` to ``stop``."""
+    in_flight: Count = 1
+    """Chunks (virtual stages) of micro-batches whose activations are alive at once."""
+    chunks: int = 1
+    """Virtual stages the layers of this stage are cut into."""
 
 
 def module_share(module: Module, layout: Parallelism) -> Module:
@@ -102,3 +125,51 @@ def _experts_share(shape: Experts | None, layout: Parallelism) -> Experts | None
         num_experts=ceil_div(shape.num_experts, layout.expert_parallel_size),
         shared=_feed_forward_share(shape.shared, layout.tensor_parallel_size),
     )
+
+
+def pipeline_stages(job: TrainingJob) -> tuple[PipelineStage, ...]:
+    """Return the pipeline stages that can be the worst: the only one, or the first and the last.
+
+    1F1B holds ``min(m, p - i)`` micro-batches on stage ``i``, GPipe all ``m``; interleaving adds
+    ``(p - 1) / v`` on the first stage; ZB-H1 is as 1F1B, ZB-V and DualPipe hold ``p`` and ``p + 1`` on every stage.
+
+    Sources: Narayanan et al. 2021 (arXiv 2104.04473), Qi et al. 2024 (arXiv 2401.10241), DeepSeek-V3 (DualPipe).
+    """
+    layout = job.parallelism
+    stages = layout.pipeline_parallel_size
+    if stages == 1:
+        return (PipelineStage(name=""),)
+    layers = job.architecture.num_hidden_layers
+    per_stage = ceil_div(layers, stages)
+    last_layers = layers - per_stage * (stages - 1)
+    first = PipelineStage(
+        name="pipeline stage 0",
+        last=False,
+        stop=per_stage,
+        in_flight=_in_flight(job, 0),
+        chunks=layout.virtual_pipeline_stages,
+    )
+    last = PipelineStage(
+        name=f"pipeline stage {stages - 1}",
+        first=False,
+        start=layers - max(last_layers, 0),
+        in_flight=_in_flight(job, stages - 1),
+        chunks=layout.virtual_pipeline_stages,
+    )
+    return first, last
+
+
+def _in_flight(job: TrainingJob, stage: int) -> Count:
+    """Return micro-batches alive on a stage, counted in chunks (virtual stages) of its layers."""
+    layout = job.parallelism
+    stages, chunks = layout.pipeline_parallel_size, layout.virtual_pipeline_stages
+    steps = job.gradient_accumulation_steps
+    schedule = layout.pipeline_schedule
+    if schedule == "gpipe":
+        return steps * chunks
+    if schedule in {"zero_bubble_v", "dualpipe"}:
+        return smallest(steps, stages + (schedule == "dualpipe")) * chunks
+    if chunks > 1:
+        alive = stages * (chunks - 1) + 2 * (stages - stage) - 1
+        return smallest(steps * chunks, alive)
+    return smallest(steps, stages - stage)

@@ -7,7 +7,7 @@ from itertools import groupby
 from vramgate.costmodel.architecture import Block, Module, Part, Stack
 from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
 from vramgate.costmodel.job import MethodKind, TrainingJob
-from vramgate.costmodel.parallelism import block_share, module_share
+from vramgate.costmodel.parallelism import PipelineStage, block_share, module_share
 from vramgate.costmodel.weights import Weight, held_weights
 from vramgate.units import Bytes, Count, largest
 
@@ -86,20 +86,6 @@ class States:
             parameters=self.parameters + other.parameters,
             trainable=self.trainable + other.trainable,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineStage:
-    """The part of the model one pipeline stage holds, and its micro-batches in flight."""
-
-    name: str
-    first: bool = True
-    last: bool = True
-    start: int = 0
-    stop: int | None = None
-    """Layers of the last stack this stage holds: ``start`` to ``stop``."""
-    in_flight: Count = 1
-    """Micro-batches whose activations are alive at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,25 @@ def setting_of(job: TrainingJob) -> Setting:
         autocast=precision.autocast,
         attention=job.attention,
         packing=job.packing,
-        fused_kernels=job.fused_kernels,
+        fused_kernels=_kernels_in_use(job),
         software=job.software,
     )
+
+
+FUSED_LORA_SET = frozenset({"cross_entropy", "rms_norm", "rope"})
+"""The set of fms-acceleration (FOAK) and Unsloth; Liger's replaces the loss by its fused linear one instead."""
+MLP_NAMES = frozenset({"gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"})
+
+
+def _kernels_in_use(job: TrainingJob) -> frozenset[str]:
+    """Return the fused kernels that do something.
+
+    The SwiGLU kernel of the fused-LoRA sets is part of their adapter code: without adapters on the MLP it never runs
+    (fms-acceleration ``fused_ops``; its measured slopes with and without the entry are equal).
+    """
+    kernels = job.fused_kernels
+    if not (kernels >= FUSED_LORA_SET and "swiglu" in kernels):
+        return kernels
+    targets = job.method.target_modules
+    adapts_mlp = targets == "all-linear" or not MLP_NAMES.isdisjoint(targets)
+    return kernels if adapts_mlp else kernels - {"swiglu"}

@@ -22,7 +22,8 @@ from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
 from vramgate.costmodel.job import CheckpointMode, Loss, ShardingImplementation, TrainingJob
 from vramgate.costmodel.operations import linear
-from vramgate.costmodel.rank_model import LayerRun, PipelineStage, RankModel, States, rank_model
+from vramgate.costmodel.parallelism import PipelineStage
+from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
 from vramgate.costmodel.segments import (
     High,
     Parts,
@@ -43,7 +44,7 @@ from vramgate.costmodel.tape import (
     TEMPORARY,
     Tape,
 )
-from vramgate.units import Bytes
+from vramgate.units import Bytes, ceil_div
 
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
@@ -256,12 +257,13 @@ class Step:
 
     def _hold_other_micro_batches(self) -> None:
         """Add the activations of the micro-batches a pipeline stage has in flight beside this one."""
-        others = self.stage.in_flight - 1
+        chunks = self.stage.chunks
+        others = self.stage.in_flight - chunks
         kept: Parts = [0] * CATEGORIES
         for piece in self.pieces:
             for index, size in enumerate(piece.segment.kept):
                 kept[index] += piece.count * size
-        activations = others * sum(kept)
+        activations = ceil_div(others * sum(kept), chunks)
         self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + activations
 
     def _drop_casts(self) -> None:

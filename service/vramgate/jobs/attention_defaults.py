@@ -1,7 +1,8 @@
 """Which attention transformers picks where none is asked for, by model type and version.
 
-``PreTrainedModel.get_correct_attn_implementation`` (``_autoset_attn_implementation`` before 4.54) takes sdpa where the
-class has ``_supports_sdpa``, else eager. Read from every ``models/*/modeling_*.py`` of 27 wheels, 4.32.1 to 5.24.0.
+``PreTrainedModel.get_correct_attn_implementation`` (``_autoset_attn_implementation`` before 4.54)
+takes sdpa where the class has ``_supports_sdpa``, else eager. Read from every
+``models/*/modeling_*.py`` of 27 wheels, 4.32.1 to 5.24.0.
 """
 
 from collections.abc import Mapping
@@ -61,6 +62,18 @@ def transformers_attention(model_type: str, version: Version) -> AttentionImplem
     if model_type == "gemma2" and _gemma2_is_eager(version):
         return AttentionImplementation.EAGER
     return AttentionImplementation.SDPA
+
+
+def runs_transformers_code(framework: str) -> bool:
+    """Return whether a framework trains transformers' own model classes, unpatched."""
+    return framework in {
+        "transformers",
+        "accelerate",
+        "trl",
+        "llama_factory",
+        "axolotl",
+        "ms-swift",
+    }
 
 
 def _gemma2_is_eager(version: Version) -> bool:

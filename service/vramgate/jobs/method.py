@@ -1,32 +1,52 @@
 """What trains: the whole model, some layers, or adapters over a frozen or quantised base."""
 
 from vramgate.costmodel.architecture import ModelArchitecture
-from vramgate.costmodel.job import Dtype, Method, MethodKind, Sharding, ShardingImplementation
+from vramgate.costmodel.job import (
+    Dtype,
+    Method,
+    MethodKind,
+    Sharding,
+    ShardingImplementation,
+    Software,
+)
+from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE
 from vramgate.jobs.frameworks.defaults import AdapterDefaults
 from vramgate.jobs.ledger import Default, off
-from vramgate.jobs.lora_targets import peft_targets
+from vramgate.jobs.lora_targets import (
+    ALL_LINEAR,
+    block_paths,
+    is_named,
+    meant_paths,
+    outside_paths,
+    peft_targets,
+)
 from vramgate.jobs.setting import Setting
+from vramgate.jobs.target_patterns import UnsafePatternError, matched_modules
 from vramgate.jobs.vocabulary import Quantization
 
 ADAPTER_KINDS = frozenset({MethodKind.LORA, MethodKind.QLORA})
-_BITSANDBYTES_4BIT = frozenset({Quantization.NF4, Quantization.FP4})
+BITSANDBYTES_4BIT = frozenset({Quantization.NF4, Quantization.FP4})
 _NEVER_UPCAST = frozenset({Quantization.GPTQ_INT4, Quantization.GPTQ_INT8})
 _SHARDS = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
 
 
 def method_kind(setting: Setting) -> MethodKind:
     """Return what trains; a quantised model trains adapters where nobody says otherwise."""
-    said = setting.said.method.kind
+    said, known = setting.said.method.kind, setting.model.quantization
+    if said is MethodKind.LORA and (known or setting.said.method.quantization):
+        over = known or setting.said.method.quantization
+        return setting.ledger.take(
+            "method.kind", Default(MethodKind.QLORA, f"LoRA over {over} weights is QLoRA")
+        )
     if said is not None:
         return said
     if setting.said.method.quantization is not None:
         return setting.ledger.take(
             "method.kind", Default(MethodKind.QLORA, "method.quantization was given")
         )
-    if setting.model.quantization is not None:
+    if known is not None:
         return setting.ledger.take(
-            "method.kind",
-            Default(MethodKind.QLORA, f"the weights are {setting.model.quantization}"),
+            "method.kind", Default(MethodKind.QLORA, f"the weights are {known}")
         )
     return setting.ledger.take("method.kind", setting.defaults.method.kind)
 
@@ -36,8 +56,8 @@ def find_method(
 ) -> Method:
     """Return the method with every field that matters for its kind.
 
-    ``base_dtype``: the dtype of the weights around the adapters. ``engine_casts``: the training engine casts the
-    whole module, adapters included, to it (DeepSpeed's ``module.bfloat16()``).
+    ``base_dtype``: the dtype of the weights around the adapters. ``engine_casts``: the training
+    engine casts the whole module, adapters included, to it (DeepSpeed's ``module.bfloat16()``).
     """
     said, ledger = setting.said.method, setting.ledger
     if kind is MethodKind.FREEZE:
@@ -83,7 +103,53 @@ def _quantization(setting: Setting, defaults: AdapterDefaults) -> Quantization:
 def _target_modules(setting: Setting, defaults: AdapterDefaults) -> str | tuple[str, ...]:
     said = setting.said.method.target_modules
     default = defaults.target_modules or _peft_default(setting.model.architecture)
-    return setting.ledger.said_or("method.target_modules", said, default)
+    targets = setting.ledger.said_or("method.target_modules", said, default)
+    if targets == ALL_LINEAR:
+        return targets
+    return _matched(setting, targets) if isinstance(targets, str) else _named(setting, targets)
+
+
+def _named(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names, or what they mean in a model whose modules are called otherwise."""
+    architecture = setting.model.architecture
+    paths = block_paths(architecture, stacked_experts=False) + outside_paths(architecture)
+    if any(is_named(path, names) for path in paths):
+        return names
+    meant = meant_paths(architecture, names)
+    if not meant:
+        return names
+    setting.ledger.warn(
+        "targets_renamed",
+        f"{setting.model.name} has no {', '.join(names)}: {', '.join(meant)} do their work and were"
+        " taken. peft itself refuses the names.",
+    )
+    return meant
+
+
+def _matched(setting: Setting, pattern: str) -> tuple[str, ...]:
+    """Return the modules that a regular expression adapts; none where it cannot be run.
+
+    The cost model takes every layer alike: an expression for some layers only is warned about.
+    """
+    architecture = setting.model.architecture
+    stacked = setting.stack.transformers >= STACKED_EXPERTS_SINCE
+    blocks = block_paths(architecture, stacked_experts=stacked)
+    layers = architecture.num_hidden_layers
+    try:
+        found = matched_modules(pattern, blocks, outside_paths(architecture), layers)
+    except UnsafePatternError:
+        return ()
+    if 0 < found.layers < layers:
+        setting.ledger.warn(
+            "some_layers_adapted",
+            f"target_modules match in {found.layers} of {layers} layers; the estimate adapts all.",
+        )
+    return found.modules
+
+
+def holds_stacked_experts(software: Software) -> bool:
+    """Return whether experts are stacked parameters, which LoRA by module name passes over."""
+    return software.transformers >= STACKED_EXPERTS_SINCE
 
 
 def _peft_default(architecture: ModelArchitecture) -> Default[str | tuple[str, ...]]:
@@ -117,7 +183,7 @@ def _double_quant(
     setting: Setting, defaults: AdapterDefaults, quantization: Quantization | None
 ) -> bool:
     said = setting.said.method.double_quant
-    if quantization not in _BITSANDBYTES_4BIT:
+    if quantization not in BITSANDBYTES_4BIT:
         return False
     return setting.ledger.said_or("method.double_quant", said, defaults.double_quant)
 

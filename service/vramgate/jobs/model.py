@@ -125,7 +125,8 @@ def _warn_inferred(parameters: int, ledger: Ledger) -> None:
 def _config_quantization(value: object) -> str | None:
     """Return what ``quantization_config`` of a ``config.json`` says of the stored weights.
 
-    Source: transformers ``utils/quantization_config.py`` (quant_method, bits, load_in_4bit, bnb_4bit_quant_type).
+    Source: transformers ``utils/quantization_config.py`` (quant_method, bits, load_in_4bit,
+    bnb_4bit_quant_type).
     """
     if not isinstance(value, Mapping):
         return None
@@ -144,11 +145,18 @@ def _config_quantization(value: object) -> str | None:
     return None
 
 
+def _placed(inner: str, pointer: str) -> str:
+    """Return where a finding about a config shows in the job; a catalog's config has no place there."""
+    if pointer != f"{MODEL_POINTER}/config":
+        return pointer
+    return f"/job{inner}" if inner.startswith("/model") else pointer + inner
+
+
 def _located(error: DomainError, pointer: str, value: object) -> DomainError:
     """Return the error with the field it is about, where it names none below that field."""
     fields = [
         FieldError(
-            pointer=field.pointer if field.pointer.startswith(pointer) else pointer + field.pointer,
+            pointer=_placed(field.pointer, pointer),
             code=field.code,
             detail=field.detail,
             value=field.value,

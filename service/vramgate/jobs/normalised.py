@@ -27,7 +27,7 @@ def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDesc
     """Return the description with every field that matters filled from the resolved job."""
     return JobDescription(
         model=said.model,
-        method=_method(job.method),
+        method=_method(said.method, job.method),
         task=job.task,
         precision=PrecisionDescription(
             weights=job.precision.weights,
@@ -73,7 +73,7 @@ def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDesc
     )
 
 
-def _method(method: Method) -> MethodDescription:
+def _method(said: MethodDescription, method: Method) -> MethodDescription:
     if method.kind is MethodKind.FULL:
         return MethodDescription(kind=method.kind)
     if method.kind is MethodKind.FREEZE:
@@ -86,7 +86,9 @@ def _method(method: Method) -> MethodDescription:
     return MethodDescription(
         kind=method.kind,
         rank=int(method.rank),
-        target_modules=method.target_modules,
+        target_modules=(
+            method.target_modules if said.target_modules is None else said.target_modules
+        ),
         dropout=method.dropout,
         dora=method.dora,
         modules_to_save=method.modules_to_save,

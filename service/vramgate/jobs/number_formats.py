@@ -190,7 +190,8 @@ def _states(trainable: Dtype, optimizer: OptimizerName, *, master: bool) -> Defa
 
 _FP32_STATES = frozenset(
     {
-        # bitsandbytes optim/optimizer.py: get_state_buffer makes fp32 or uint8 whatever the parameter's dtype.
+        # bitsandbytes optim/optimizer.py: get_state_buffer makes fp32 or uint8 whatever the
+        # parameter's dtype.
         OptimizerName.ADAMW_8BIT,
         OptimizerName.PAGED_ADAMW,
         OptimizerName.PAGED_ADAMW_8BIT,

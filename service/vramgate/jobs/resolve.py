@@ -20,6 +20,8 @@ from vramgate.jobs.model import find_model
 from vramgate.jobs.normalised import normalised
 from vramgate.jobs.number_formats import find_formats, find_precision
 from vramgate.jobs.optimizer import find_optimizer
+from vramgate.jobs.rules.case import Case
+from vramgate.jobs.rules.check import check_job
 from vramgate.jobs.setting import Setting
 from vramgate.jobs.sharding import data_parallel_size, find_sharding
 from vramgate.jobs.software import find_software
@@ -32,6 +34,7 @@ from vramgate.jobs.training import (
     find_parallelism,
     find_sequence_length,
 )
+from vramgate.jobs.warnings import warn_about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,15 @@ def resolve(
         ledger=ledger,
     )
     job = _training_job(setting, hardware=hardware, software=software.value)
+    case = Case(
+        said=description,
+        job=job,
+        model=model,
+        framework=software.framework,
+        data_parallel_size=data_parallel_size(int(hardware.devices), job.parallelism),
+    )
+    check_job(case)
+    warn_about(case, ledger)
     return ResolvedJob(
         job=job,
         description=normalised(description, job, stack=software.said_stack),

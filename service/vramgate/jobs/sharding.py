@@ -115,8 +115,8 @@ def _sync(setting: Setting, implementation: ShardingImplementation, accumulation
 def _buckets(setting: Setting, implementation: ShardingImplementation, stage: int) -> Buckets:
     """Return the buckets of the implementation; those of the others are empty.
 
-    Sources: DeepSpeed ``zero/config.py``; transformers ``integrations/deepspeed.py`` fills "auto" for stage 3 from
-    the hidden size, and its guide's ZeRO-3 files say "auto".
+    Sources: DeepSpeed ``zero/config.py``; transformers ``integrations/deepspeed.py`` fills "auto"
+    for stage 3 from the hidden size, and its guide's ZeRO-3 files say "auto".
     """
     said, ledger = setting.said.sharding.buckets, setting.ledger
     if implementation is ShardingImplementation.DDP:

@@ -1,7 +1,8 @@
 """Versions of a software stack, read from free text such as "torch 2.13.0+cu130 / transformers 5.13.1".
 
-Memory changes with versions (VERSIONS.md), so each version nobody named is inferred: from the releases of the time
-where another component dates the stack, else the newest known. The answer says which.
+Memory changes with versions (VERSIONS.md), so each version nobody named is inferred: from the
+releases of the time where another component dates the stack, else the newest known. The answer
+says which.
 """
 
 import re
@@ -15,6 +16,9 @@ Version: TypeAlias = tuple[int, int]
 
 NEWEST: Mapping[str, Version] = {"torch": (2, 13), "transformers": (5, 24), "peft": (0, 21)}
 """The newest releases whose memory was traced (VERSIONS.md)."""
+
+MAX_STACK_TEXT = 512
+"""Longest text that a job may carry as its stack; ``completed`` never gives more."""
 
 _ALIASES = {
     "pytorch": "torch",
@@ -62,9 +66,9 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 
-# What was newest while each torch release was: first month, torch, transformers, peft. Months of torch from its
-# release notes, the others from the upload dates of their packages (peft's from its tags); after torch 2.9 the
-# newest of all is taken.
+# What was newest while each torch release was: first month, torch, transformers, peft. Months of
+# torch from its release notes, the others from the upload dates of their packages (peft's from its
+# tags); after torch 2.9 the newest of all is taken.
 _ERAS: tuple[tuple[int, Version, Version, Version], ...] = (
     (202210, (1, 13), (4, 26), (0, 1)),
     (202303, (2, 0), (4, 33), (0, 5)),

@@ -17,7 +17,8 @@ from vramgate.costmodel.breakdown import (
     PhaseBytes,
 )
 from vramgate.jobs.resolve import ResolvedJob
-from vramgate.wire.job import HardwareIn, JobIn, JobOut, WireIn
+from vramgate.wire.job import JobIn, JobOut
+from vramgate.wire.job_parts import HardwareIn, WireIn
 from vramgate.wire.launch import LaunchIn
 from vramgate.wire.numbers import Probability, Text
 from vramgate.wire.problems import Problem

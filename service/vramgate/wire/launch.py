@@ -5,7 +5,7 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from vramgate.wire.job import WireIn
+from vramgate.wire.job_parts import WireIn
 from vramgate.wire.model_config import JsonObject
 from vramgate.wire.numbers import TEXT, Text
 

@@ -1,8 +1,8 @@
 """Numbers and text as they arrive: whole, bounded, and nothing else.
 
-Pydantic alone reads ``true`` as 1 and ``"8"`` as 8, and in strict mode refuses ``2.0``, which JSON Schema calls an
-integer; ``Whole`` refuses the first two and takes the third. Every number is bounded so that no product of them
-leaves int64.
+Pydantic alone reads ``true`` as 1 and ``"8"`` as 8, and in strict mode refuses ``2.0``, which JSON
+Schema calls an integer; ``Whole`` refuses the first two and takes the third. Every number is
+bounded so that no product of them leaves int64.
 """
 
 from typing import Annotated, Any, TypeAlias
@@ -20,6 +20,7 @@ MAX_ELEMENTS = 10**13
 MAX_PARAMETERS = 10**14
 MAX_TEXT = 512
 MAX_MODULE_NAME = 256
+MAX_PATTERN = 1024  # Unsloth writes one of 420 characters
 
 
 def _whole(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds

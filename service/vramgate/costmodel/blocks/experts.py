@@ -7,7 +7,7 @@ Routing is taken as balanced: each expert gets tokens × experts_per_token / num
 
 from dataclasses import replace
 
-from vramgate.costmodel.architecture import Experts, FeedForward, ModuleKind
+from vramgate.costmodel.architecture import Experts, FeedForward
 from vramgate.costmodel.blocks.feed_forward import activate, feed_forward
 from vramgate.costmodel.blocks.listed_experts import listed_experts
 from vramgate.costmodel.blocks.routing import (
@@ -16,11 +16,21 @@ from vramgate.costmodel.blocks.routing import (
     route,
 )
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.dispatch import combine, grouped_product, pick, weighted
-from vramgate.costmodel.operations import activation, add, cast, linear, multiply, scale, split
+from vramgate.costmodel.dispatch import combine, grouped_product, pick, sum_of, weighted
+from vramgate.costmodel.kernels import repeat_heads
+from vramgate.costmodel.operations import (
+    FP32,
+    activation,
+    add,
+    cast,
+    copy,
+    linear,
+    multiply,
+    scale,
+    split,
+)
 from vramgate.costmodel.tape import Tape, Tensor
-from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Weight
-from vramgate.units import Count
+from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Adapter, Weight
 
 Weights = dict[str, Weight]
 
@@ -36,6 +46,9 @@ EVERY_TOKEN_TO_EVERY_EXPERT = frozenset({"llama4", "llama4_text"})
 """Families whose code sends every token to every expert, times a score that is zero for most."""
 CLAMPED_GATE = frozenset({"gpt_oss"})
 """Families with the gate ``(up + 1) * gate * sigmoid(alpha * gate)`` of clamped halves, in single operations."""
+
+SORTED_IDS = 12
+"""Bytes of a row's expert id while experts run: int64 as sorted, int32 for the histogram."""
 
 
 def mixture_of_experts(
@@ -130,28 +143,22 @@ def _grouped_experts(
     """Return the weighted sum over each token's experts, all of them multiplied at once."""
     up, down = _stacked_up(weights), weights["expert_down"]
     rows = scores.elements
-    sorted_indices = pick_size(rows)
-    tape.allocate(sorted_indices)
+    sorted_ids = rows * SORTED_IDS
+    tape.allocate(sorted_ids)
     chosen = pick(tape, hidden, rows * up.in_features, rows)
     ordered = pick(tape, scores, rows, rows)
     inner = grouped_product(tape, chosen, up, rows)
-    tape.leave_to_block(chosen)
     activated = _gated(tape, setting, shape, inner)
     tape.drop(inner)
     made = grouped_product(tape, activated, down, rows)
     tape.drop(activated)
     product = weighted(tape, made, ordered)
-    tape.drop(made, ordered)
+    tape.drop(made)
     total = combine(tape, product, hidden.elements, rows)
     out = cast(tape, total, hidden.width)
-    tape.drop(total)
-    tape.free(sorted_indices)
+    tape.drop(total, chosen, ordered)
+    tape.free(sorted_ids)
     return out
-
-
-def pick_size(rows: Count) -> Count:
-    """Return the bytes of the sorted expert ids: int64 as sorted, int32 for the histogram."""
-    return 12 * rows
 
 
 def _stacked_up(weights: Weights) -> Weight:
@@ -186,4 +193,55 @@ def _gated(tape: Tape, setting: Setting, shape: Experts, inner: Tensor) -> Tenso
         out = multiply(tape, activated, up)
         tape.drop(activated)
     tape.drop(gate, up)
+    return out
+
+
+def _clamped_gate(tape: Tape, gate: Tensor, up: Tensor) -> Tensor:
+    """Return gpt-oss's gate: both halves clamped, ``(up + 1) * gate * sigmoid(alpha * gate)``."""
+    low_gate = activation(tape, gate)
+    low_up = activation(tape, up)
+    scaled = scale(tape, low_gate)
+    sigmoid = activation(tape, scaled, saves_output=True)
+    tape.drop(scaled)
+    glu = multiply(tape, low_gate, sigmoid)
+    tape.drop(sigmoid)
+    shifted = copy(tape, low_up)  # plus one
+    out = multiply(tape, shifted, glu)
+    tape.drop(low_gate, low_up, glu, shifted)
+    return out
+
+
+def _fused_adapter(gate: Weight, up: Weight) -> Adapter | None:
+    if gate.adapter is None or up.adapter is None:
+        return None
+    return replace(
+        up.adapter,
+        a=replace(up.adapter.a, elements=gate.adapter.a.elements + up.adapter.a.elements),
+        b=replace(up.adapter.b, elements=gate.adapter.b.elements + up.adapter.b.elements),
+    )
+
+
+def _every_expert(
+    tape: Tape, setting: Setting, shape: Experts, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return Llama 4's routed part: all tokens repeated for every expert, one batched product."""
+    router, down = weights["router"], weights["expert_down"]
+    rows = hidden.elements // router.in_features * shape.num_experts
+    logits = linear(tape, hidden, router)
+    tape.leave_to_block(logits)
+    wide = cast(tape, logits, FP32)
+    scores = activation(tape, wide, saves_output=True)
+    narrow = cast(tape, scores, hidden.width)
+    tape.drop(wide, scores)
+    repeated = repeat_heads(tape, hidden, shape.num_experts)
+    inputs = weighted(tape, repeated, narrow)
+    tape.drop(repeated, narrow)
+    inner = grouped_product(tape, inputs, _stacked_up(weights), rows)
+    tape.drop(inputs)
+    activated = _gated(tape, setting, shape, inner)
+    tape.drop(inner)
+    made = grouped_product(tape, activated, down, rows)
+    tape.drop(activated)
+    out = sum_of(tape, made, hidden.elements)
+    tape.drop(made)
     return out

@@ -81,16 +81,28 @@ def _nll_backward(tape: Tape, loss: Tensor, log_probabilities: Tensor) -> None:
 
 
 def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
-    """Return the cross-entropy of a kernel that keeps the fp32 logits and writes their gradient over them."""
+    """Return the cross-entropy of a kernel that keeps the fp32 logits and writes their gradient over them.
+
+    Where transformers still shifts the logits by slicing, the kernel works on the copy, and the gradient of the slice
+    is made beside it.
+    """
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
     wide = cast(tape, logits, FP32)
-    tape.drop(logits)
+    rebinds = setting.transformers <= REBINDS_UNTIL
+    if rebinds:
+        tape.drop(logits)
+    copies = not setting.one_row and setting.transformers <= SHIFT_COPY_UNTIL
+    shifted = scale(tape, wide) if copies else wide
     loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
     if loss.requires_grad:
-        tape.save(wide)
-        tape.record_saving(_overwritten_backward, loss, wide)
+        tape.save(shifted)
+        tape.record_saving(_overwritten_backward, loss, shifted)
+    if copies:
+        tape.drop(shifted)
     tape.drop(wide)
+    if not rebinds:
+        tape.drop(logits)
     return loss
 
 

@@ -33,8 +33,6 @@ def idle_parameters(stacks: Sequence[Stack]) -> int:
             if block.experts is None:
                 continue
             unused = block.experts.num_experts - block.experts.experts_per_token
-            expert = sum(
-                m.weight + m.bias for m in block.modules if m.role.startswith("expert_")
-            )
+            expert = sum(m.weight + m.bias for m in block.modules if m.role.startswith("expert_"))
             idle += expert * unused * part.repeats(index)
     return idle

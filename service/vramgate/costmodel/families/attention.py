@@ -128,9 +128,7 @@ def _projections(
     else:
         widths = (("qkv", query + 2 * heads.kv_size),)
     inputs = tuple(
-        linear(
-            prefix + name, Part.ATTENTION, role, hidden, width, bias=bias, kind=style.linear
-        )
+        linear(prefix + name, Part.ATTENTION, role, hidden, width, bias=bias, kind=style.linear)
         for name, (role, width) in zip(names[:-1], widths, strict=True)
     )
     output = linear(

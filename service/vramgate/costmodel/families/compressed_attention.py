@@ -125,9 +125,7 @@ def _block(config: Config, sizes: _Sizes, kind: str) -> Block:
         *(norm(place.path, place.role, sizes.hidden) for place in _STYLE.norms),
         *_hyper_connections(sizes),
     )
-    return Block(
-        name=kind, modules=modules, attention=mixer.shape, experts=experts.experts
-    )
+    return Block(name=kind, modules=modules, attention=mixer.shape, experts=experts.experts)
 
 
 def _hyper_connections(sizes: _Sizes) -> tuple[Module, ...]:

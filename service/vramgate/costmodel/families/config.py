@@ -107,9 +107,7 @@ class Config:
 
     def replaced(self, **values: object) -> "Config":
         """Return the same object with some values replaced; None removes one."""
-        return Config(
-            {**self._values, **values}, pointer=self.pointer, defaults=self._defaults
-        )
+        return Config({**self._values, **values}, pointer=self.pointer, defaults=self._defaults)
 
     def has(self, name: str) -> bool:
         """Return whether the key is there, be it null."""
@@ -299,9 +297,7 @@ class Config:
         _, value = self.get(*names)
         return bool(value)
 
-    def section(
-        self, name: str, *, defaults: Mapping[str, object] = _NOTHING
-    ) -> "Config | None":
+    def section(self, name: str, *, defaults: Mapping[str, object] = _NOTHING) -> "Config | None":
         """Return a nested object, or None where it is absent.
 
         Raises:

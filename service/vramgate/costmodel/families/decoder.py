@@ -42,7 +42,6 @@ from vramgate.costmodel.families.parts import (
 )
 from vramgate.costmodel.families.style import DecoderStyle
 
-
 MixerMaker = Callable[[LayerKind], Mixer]
 """Makes what mixes the tokens in layers of one kind."""
 
@@ -209,9 +208,7 @@ class SoftmaxMixers:
 class BlockMaker:
     """Makes the blocks of one decoder, each kind of layer once."""
 
-    def __init__(
-        self, config: Config, style: DecoderStyle, hidden: int, mixer: MixerMaker
-    ) -> None:
+    def __init__(self, config: Config, style: DecoderStyle, hidden: int, mixer: MixerMaker) -> None:
         """Prepare what all kinds of layer share."""
         self.config = config
         self.style = style
@@ -250,9 +247,7 @@ class BlockMaker:
         """Return the dense feed-forward or the experts."""
         style = self.style
         if kind.sparse and style.experts is not None:
-            return expert_feed_forward(
-                self.config, style.experts, style.feed_forward, self.hidden
-            )
+            return expert_feed_forward(self.config, style.experts, style.feed_forward, self.hidden)
         return dense_feed_forward(self.config, style.feed_forward, self.hidden, style.linear)
 
     def norms(self, attention: Attention, dense: FeedForward | None) -> tuple[Module, ...]:

@@ -154,7 +154,9 @@ def build_encoder(config: Config, style: EncoderStyle) -> ModelArchitecture:
             path, Part.EMBEDDING, "embedding_project_in", sizes.embedding, sizes.hidden, bias=True
         )
         outside = (*outside, into)
-    layers = stack("encoder", root + style.layers, sizes.hidden, (0,) * sizes.layers, lambda _: block)
+    layers = stack(
+        "encoder", root + style.layers, sizes.hidden, (0,) * sizes.layers, lambda _: block
+    )
     return encoder_around(config, style, sizes, layers, outside)
 
 
@@ -258,9 +260,7 @@ def encoder_block(config: Config, style: EncoderStyle, sizes: EncoderSizes) -> B
     )
 
 
-def encoder_attention(
-    config: Config, style: EncoderStyle, heads: int, head_dim: int
-) -> Attention:
+def encoder_attention(config: Config, style: EncoderStyle, heads: int, head_dim: int) -> Attention:
     """Return full, unmasked attention."""
     return Attention(
         heads=heads,

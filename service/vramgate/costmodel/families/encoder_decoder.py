@@ -206,7 +206,9 @@ def side_modules(
         mels = config.whole("num_mel_bins", at_most=MAX_SMALL)
         for path, channels in (("conv1", mels), ("conv2", hidden)):
             modules.append(
-                convolution(at + path, "patch_embedding", (channels, hidden), 3, part=Part.EMBEDDING)
+                convolution(
+                    at + path, "patch_embedding", (channels, hidden), 3, part=Part.EMBEDDING
+                )
             )
     if style.learned_positions:
         rows = side.positions + style.extra_positions
@@ -277,9 +279,7 @@ def bart_projections(
     )
 
 
-def bart_attention(
-    config: Config, style: BartStyle, side: SideSizes, *, causal: bool
-) -> Attention:
+def bart_attention(config: Config, style: BartStyle, side: SideSizes, *, causal: bool) -> Attention:
     """Return the shape of one attention."""
     width = side.hidden // side.heads
     return Attention(

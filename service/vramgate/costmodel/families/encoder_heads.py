@@ -176,9 +176,7 @@ def encoder_head(
     sizes = HeadSizes(hidden, embedding, rows, label_count(config), tied)
     if name.endswith("Model") and "Head" not in name:
         pooled = family in POOLERS
-        pooler = (
-            (head_linear(POOLERS[family], hidden, hidden, role="pooler"),) if pooled else ()
-        )
+        pooler = (head_linear(POOLERS[family], hidden, hidden, role="pooler"),) if pooled else ()
         return Head(ModelClass.OTHER, pooler)
     if name and not name.endswith(_CLASSIFIERS):
         config.refuse("architectures", f"the head of {name!r} is not known")

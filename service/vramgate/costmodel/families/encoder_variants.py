@@ -84,7 +84,9 @@ ALBERT = replace(
     attention_dropout=Rate(("attention_probs_dropout_prob",)),
     heads="albert",
 )
-_RELATIVE = "DeBERTa's terms of relative position are counted as weights; their activations are not."
+_RELATIVE = (
+    "DeBERTa's terms of relative position are counted as weights; their activations are not."
+)
 
 
 def position_types(config: Config) -> tuple[str, ...]:
@@ -180,15 +182,11 @@ def _disentangled(
         path = f"{root}encoder.rel_embeddings"
         outside.append(embedding(path, rows, hidden, role="relative_bias"))
     if "layer_norm" in config.word("norm_rel_ebd", default="none"):
-        outside.append(
-            norm(f"{root}encoder.LayerNorm", "relative_bias_norm", hidden, bias=True)
-        )
+        outside.append(norm(f"{root}encoder.LayerNorm", "relative_bias_norm", hidden, bias=True))
     outside += _convolution_layer(config, root, hidden)
     path = root + style.layers
     layers = stack("encoder", path, hidden, (0,) * sizes.layers, lambda _: block)
-    return encoder_around(
-        config, style, sizes, layers, tuple(outside), approximate=(_RELATIVE,)
-    )
+    return encoder_around(config, style, sizes, layers, tuple(outside), approximate=(_RELATIVE,))
 
 
 def _convolution_layer(config: Config, root: str, hidden: int) -> tuple[Module, ...]:

@@ -134,9 +134,7 @@ def expert_feed_forward(
     Raises:
         InvalidModelConfigError: a number is missing or out of bounds, or more experts are used than there are.
     """
-    count = config.whole(
-        *style.count_keys, at_most=MAX_EXPERTS, default=style.count_default
-    )
+    count = config.whole(*style.count_keys, at_most=MAX_EXPERTS, default=style.count_default)
     per_token = experts_per_token(config, style, count)
     size = config.whole(*style.size_keys, at_most=MAX_INTERMEDIATE)
     activation = config.word(*dense.activation_keys, default=dense.activation)
@@ -205,9 +203,7 @@ def _shared_experts(
         size = config.whole(*style.size_keys, at_least=0, at_most=MAX_INTERMEDIATE)
     else:
         default = style.count_default
-        count = config.whole(
-            *style.count_keys, at_least=0, at_most=MAX_EXPERTS, default=default
-        )
+        count = config.whole(*style.count_keys, at_least=0, at_most=MAX_EXPERTS, default=default)
         size = count * routed_size
     if size == 0:
         return None

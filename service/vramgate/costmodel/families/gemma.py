@@ -58,9 +58,7 @@ _GEMMA4 = replace(
     _GEMMA3N,
     family="gemma4",
     logits_softcap_default=False,
-    attention=replace(
-        _GEMMA3N.attention, kv_heads_default=4, window=Window(default=512, period=6)
-    ),
+    attention=replace(_GEMMA3N.attention, kv_heads_default=4, window=Window(default=512, period=6)),
     experts=ExpertStyle(
         router="router.proj",
         router_kind=ModuleKind.LINEAR,
@@ -116,9 +114,7 @@ def _per_layer_modules(hidden: int, width: int) -> tuple[Module, ...]:
     )
 
 
-def _per_layer_outside(
-    config: Config, sizes: DecoderSizes, width: int
-) -> tuple[Module, ...]:
+def _per_layer_outside(config: Config, sizes: DecoderSizes, width: int) -> tuple[Module, ...]:
     """Return the table of per-layer embeddings and the projection of the embedding beside it."""
     rows = config.whole("vocab_size_per_layer_input", at_most=MAX_VOCABULARY, default=262_144)
     packed, part = sizes.layers * width, Part.OTHER
@@ -170,9 +166,7 @@ def _intermediate_sizes(config: Config, layers: int) -> tuple[int, ...]:
     _, value = config.get("intermediate_size")
     if not isinstance(value, (list, tuple)):
         return (config.whole("intermediate_size", at_most=MAX_INTERMEDIATE),) * layers
-    listed = config.wholes(
-        "intermediate_size", at_most=MAX_INTERMEDIATE, at_least=1, length=layers
-    )
+    listed = config.wholes("intermediate_size", at_most=MAX_INTERMEDIATE, at_least=1, length=layers)
     return listed or ()
 
 
@@ -194,9 +188,7 @@ def _side_paths(config: Config, hidden: int, inputs: int) -> tuple[Module, ...]:
     return tuple(modules)
 
 
-def _gemma3n_block(
-    config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]
-) -> Block:
+def _gemma3n_block(config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]) -> Block:
     mixer = _mixer(config, _GEMMA3N, hidden, kind)
     part = dense_feed_forward(
         config, _GEMMA3N.feed_forward, hidden, ModuleKind.LINEAR, size=kind.size
@@ -285,22 +277,16 @@ def _full_heads(config: Config, hidden: int, local: Heads, *, same: bool) -> Hea
         head_dim = config.whole("global_head_dim", at_most=MAX_SMALL, default=512)
         kv_heads = config.maybe_whole("num_global_key_value_heads", at_most=MAX_HEADS)
         kv_heads = kv_heads if same else None
-    flat = config.replaced(
-        head_dim=head_dim, num_key_value_heads=kv_heads or local.kv_heads
-    )
+    flat = config.replaced(head_dim=head_dim, num_key_value_heads=kv_heads or local.kv_heads)
     return read_heads(flat, hidden)
 
 
-def _gemma4_block(
-    config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]
-) -> Block:
+def _gemma4_block(config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]) -> Block:
     style = _GEMMA4
     if not kind.window:
         style = replace(style, attention=replace(style.attention, partial_rotary=0.25))
     mixer = _mixer(config, style, hidden, kind)
-    part = dense_feed_forward(
-        config, style.feed_forward, hidden, ModuleKind.LINEAR, size=kind.size
-    )
+    part = dense_feed_forward(config, style.feed_forward, hidden, ModuleKind.LINEAR, size=kind.size)
     if config.flag(Switch("enable_moe_block", default=False)) and style.experts is not None:
         experts = expert_feed_forward(config, style.experts, style.feed_forward, hidden)
         count = config.whole("num_experts", at_most=MAX_EXPERTS)
@@ -315,5 +301,3 @@ def _gemma4_block(
             (*part.modules, *experts.modules, *own), dense=part.dense, experts=experts.experts
         )
     return _sandwich(style, hidden, mixer, part, side)
-
-

@@ -27,11 +27,11 @@ from vramgate.costmodel.families.decoder import build_decoder
 from vramgate.costmodel.families.parts import HEAD_KEYS, embedding, hidden_size
 from vramgate.costmodel.families.style import (
     GPT_NORMS,
+    LLAMA_NORMS,
     ONE_NORM,
     AttentionStyle,
     DecoderStyle,
     FeedForwardStyle,
-    LLAMA_NORMS,
     NormPlace,
     Window,
 )
@@ -354,9 +354,7 @@ def falcon(config: Config) -> ModelArchitecture:
         _FALCON,
         norms=norms,
         layout=BlockLayout.PARALLEL if parallel else BlockLayout.PRE_NORM,
-        attention=replace(
-            _FALCON.attention, position=Position.ALIBI if alibi else Position.ROTARY
-        ),
+        attention=replace(_FALCON.attention, position=Position.ALIBI if alibi else Position.ROTARY),
     )
     config = config.replaced(num_kv_heads=None, num_key_value_heads=kv_heads)
     return build_decoder(config, style)
@@ -383,9 +381,7 @@ def opt(config: Config) -> ModelArchitecture:
     return model if width == model.hidden_size else _narrow_embedding(config, model, width)
 
 
-def _narrow_embedding(
-    config: Config, model: ModelArchitecture, width: int
-) -> ModelArchitecture:
+def _narrow_embedding(config: Config, model: ModelArchitecture, width: int) -> ModelArchitecture:
     """Return OPT with an embedding of ``width`` that is projected into the blocks and out of them."""
     hidden, rows = model.hidden_size, model.vocab_size
     narrow = {
@@ -394,9 +390,7 @@ def _narrow_embedding(
     }
     outside = [narrow.get(module.role, module) for module in model.outside]
     for path, sizes in (("project_in", (width, hidden)), ("project_out", (hidden, width))):
-        outside.append(
-            linear(f"model.decoder.{path}", Part.EMBEDDING, f"embedding_{path}", *sizes)
-        )
+        outside.append(linear(f"model.decoder.{path}", Part.EMBEDDING, f"embedding_{path}", *sizes))
     return finished(config, replace(model, outside=tuple(outside)))
 
 

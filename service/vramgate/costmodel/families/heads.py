@@ -86,5 +86,3 @@ def decoder_head(config: Config, hidden: int, language_model: tuple[Module, ...]
     if name.endswith("Model") and "Head" not in name and name != "ChatGLMModel":
         return Head(ModelClass.OTHER, ())
     return Head(ModelClass.CAUSAL, language_model)
-
-

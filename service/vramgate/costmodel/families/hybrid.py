@@ -174,9 +174,7 @@ def bamba(config: Config) -> ModelArchitecture:
 _FALCON_H1 = replace(
     _BAMBA,
     family="falcon_h1",
-    attention=AttentionStyle(
-        bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, kv_heads_default=8
-    ),
+    attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, kv_heads_default=8),
     embedding_scaled=("embedding_multiplier",),
 )
 _FALCON_H1_NAMES = replace(
@@ -242,12 +240,12 @@ def granitemoehybrid(config: Config) -> ModelArchitecture:
         kinds = config.words("layers_block_type", length=layers)
     if kinds is None:
         kinds = ("attention" if shared_only else "mamba",) * layers
-    mixers = tuple("attention" if "attention" in k and "linear" not in k else "mamba" for k in kinds)
+    mixers = tuple(
+        "attention" if "attention" in k and "linear" not in k else "mamba" for k in kinds
+    )
     if not shared_only and config.word("position_embedding_type", default="nope") != "rope":
         style = replace(style, attention=replace(style.attention, position=Position.NONE))
     if "mamba" in mixers:
         style = replace(style, approximate=APPROXIMATE)
-    make = choice(
-        config, style, hidden, lambda: mamba2_mixer(config, _IN_HYBRIDS, hidden), "mamba"
-    )
+    make = choice(config, style, hidden, lambda: mamba2_mixer(config, _IN_HYBRIDS, hidden), "mamba")
     return build_decoder(config, style, mixer=make, mixers=mixers)

@@ -71,9 +71,7 @@ def latent_modules(config: Config, sizes: LatentSizes) -> tuple[Module, ...]:
     part, at = Part.ATTENTION, "self_attn."
     queries = sizes.heads * sizes.head_dim
     if sizes.query_rank is None:
-        query: tuple[Module, ...] = (
-            linear(f"{at}q_proj", part, "query", sizes.hidden, queries),
-        )
+        query: tuple[Module, ...] = (linear(f"{at}q_proj", part, "query", sizes.hidden, queries),)
     else:
         rank = sizes.query_rank
         query = (
@@ -140,7 +138,9 @@ def deepseek(config: Config) -> ModelArchitecture:
         InvalidModelConfigError: a key is missing or malformed.
     """
     sizes = latent_sizes(config)
-    return _build(config, DEEPSEEK_V2, Mixer(latent_shape(config, sizes), latent_modules(config, sizes)))
+    return _build(
+        config, DEEPSEEK_V2, Mixer(latent_shape(config, sizes), latent_modules(config, sizes))
+    )
 
 
 def deepseek_sparse(config: Config) -> ModelArchitecture:
@@ -162,5 +162,3 @@ def _build(config: Config, style: DecoderStyle, mixer: Mixer) -> ModelArchitectu
         return mixer
 
     return build_decoder(config, style, mixer=same)
-
-

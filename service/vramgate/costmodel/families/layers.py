@@ -23,9 +23,7 @@ class LayerKind(NamedTuple):
     mixer: str = "attention"
 
 
-def layer_kinds(
-    config: Config, style: DecoderStyle, layers: int
-) -> tuple[LayerKind, ...]:
+def layer_kinds(config: Config, style: DecoderStyle, layers: int) -> tuple[LayerKind, ...]:
     """Return the kind of each layer, in order.
 
     Raises:
@@ -51,9 +49,7 @@ def window_size(config: Config, window: Window) -> int | None:
     return size or None
 
 
-def layer_windows(
-    config: Config, window: Window | None, layers: int
-) -> tuple[int | None, ...]:
+def layer_windows(config: Config, window: Window | None, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer; None: full attention.
 
     Raises:
@@ -81,9 +77,7 @@ def _pattern(config: Config, window: Window) -> tuple[bool, ...]:
         if not value or len(value) > MAX_LAYERS or set(value) - {"L", "G"}:
             config.refuse(window.period_key, f"{shown(value)} is no pattern of L and G")
         return tuple(letter == "L" for letter in value)
-    period = config.whole(
-        window.period_key, at_least=0, at_most=MAX_LAYERS, default=window.period
-    )
+    period = config.whole(window.period_key, at_least=0, at_most=MAX_LAYERS, default=window.period)
     return (True,) * (period - 1) + (False,) if period else (True,)
 
 
@@ -104,9 +98,7 @@ def _rotary_layers(
     return (True,) * layers
 
 
-def sparse_layers(
-    config: Config, experts: ExpertStyle | None, layers: int
-) -> tuple[bool, ...]:
+def sparse_layers(config: Config, experts: ExpertStyle | None, layers: int) -> tuple[bool, ...]:
     """Return which layers hold experts."""
     if experts is None or experts.sparse is None:
         return (experts is not None,) * layers

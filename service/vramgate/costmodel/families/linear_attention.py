@@ -128,8 +128,7 @@ def linear_layers(config: Config, layers: int, *, interval: int) -> tuple[str, .
     kinds = config.words("layer_types", length=layers)
     if kinds is not None:
         return tuple(
-            "attention" if kind in {"full_attention", "attention"} else "linear"
-            for kind in kinds
+            "attention" if kind in {"full_attention", "attention"} else "linear" for kind in kinds
         )
     step = config.whole("full_attention_interval", at_most=MAX_LAYERS, default=interval)
     return tuple("linear" if (layer + 1) % step else "attention" for layer in range(layers))
@@ -288,5 +287,3 @@ def _lfm2_width(config: Config) -> int:
         multiple = config.whole("block_multiple_of", at_most=MAX_SMALL, default=256)
         size = max(1, -(-int(share * size) // multiple)) * multiple
     return size
-
-

@@ -42,6 +42,10 @@ LLAMA = DecoderStyle(
 MISTRAL = DecoderStyle(
     family="mistral", attention=AttentionStyle(kv_heads_default=8, window=Window(default=4096))
 )
+MINISTRAL3 = DecoderStyle(
+    family="mistral",
+    attention=AttentionStyle(kv_heads_default=8, head_dim_default=128, window=Window()),
+)
 QWEN2 = DecoderStyle(
     family="qwen2", attention=AttentionStyle(bias=True, kv_heads_default=32, window=QWEN_WINDOW)
 )
@@ -67,9 +71,7 @@ GEMMA = DecoderStyle(
         kv_heads_default=16,
         head_dim_default=256,
     ),
-    feed_forward=FeedForwardStyle(
-        activation="gelu_pytorch_tanh", activation_keys=GEMMA_ACTIVATION
-    ),
+    feed_forward=FeedForwardStyle(activation="gelu_pytorch_tanh", activation_keys=GEMMA_ACTIVATION),
 )
 GEMMA2 = replace(
     GEMMA,
@@ -190,9 +192,7 @@ COHERE = DecoderStyle(
     attention=AttentionStyle(
         bias=ATTENTION_BIAS,
         output_bias=ATTENTION_BIAS,
-        norm=QueryKeyNorm(
-            weight=NormWeight.PER_HEAD, when=Switch("use_qk_norm", default=False)
-        ),
+        norm=QueryKeyNorm(weight=NormWeight.PER_HEAD, when=Switch("use_qk_norm", default=False)),
     ),
     approximate=(
         "Cohere's layer norm runs as separate fp32 operations; its saved tensors are counted as one layer norm's.",
@@ -233,9 +233,7 @@ NEMOTRON = DecoderStyle(
     family="nemotron",
     norm=NormKind.LAYER,
     norm_bias=True,
-    attention=AttentionStyle(
-        bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, partial_rotary=0.5
-    ),
+    attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, partial_rotary=0.5),
     feed_forward=FeedForwardStyle(
         names=("up_proj", "down_proj"), gated=False, bias=MLP_BIAS, activation="relu2"
     ),
@@ -264,9 +262,7 @@ EXAONE4 = DecoderStyle(
 )
 APERTUS = DecoderStyle(
     family="apertus",
-    attention=AttentionStyle(
-        bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, norm=HEAD_NORM
-    ),
+    attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, norm=HEAD_NORM),
     feed_forward=FeedForwardStyle(
         names=("up_proj", "down_proj"), gated=False, bias=MLP_BIAS, activation="xielu"
     ),
@@ -281,16 +277,16 @@ APERTUS = DecoderStyle(
 )
 BITNET = DecoderStyle(
     family="bitnet",
-    attention=AttentionStyle(
-        bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, kv_heads_default=5
-    ),
+    attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, kv_heads_default=5),
     feed_forward=FeedForwardStyle(activation="relu2"),
     norms=(
         *DecoderStyle(family="").norms,
         NormPlace(role="attention_sub_norm", path="self_attn.attn_sub_norm", width="query"),
         NormPlace(role="feed_forward_sub_norm", path="mlp.ffn_sub_norm", width="intermediate"),
     ),
-    approximate=("BitNet's sub-norms inside attention and feed-forward are counted as weights only.",),
+    approximate=(
+        "BitNet's sub-norms inside attention and feed-forward are counted as weights only.",
+    ),
 )
 ERNIE = DecoderStyle(
     family="ernie4_5",

@@ -27,11 +27,11 @@ from vramgate.costmodel.families.llama import (
     QWEN_WINDOW,
 )
 from vramgate.costmodel.families.style import (
+    LLAMA_NORMS,
     AttentionStyle,
     DecoderStyle,
     ExpertStyle,
     FeedForwardStyle,
-    LLAMA_NORMS,
     NormPlace,
     QueryKeyNorm,
     RotaryLayers,
@@ -210,7 +210,9 @@ LLAMA4 = DecoderStyle(
         kv_heads_default=8,
         head_dim_default=128,
         rotary_layers=RotaryLayers.LISTED,
-        window=Window(default=8192, key="attention_chunk_size", period=4, period_key="no_rope_layer_interval"),
+        window=Window(
+            default=8192, key="attention_chunk_size", period=4, period_key="no_rope_layer_interval"
+        ),
     ),
     feed_forward=FeedForwardStyle(path="feed_forward.", size_keys=("intermediate_size_mlp",)),
     experts=ExpertStyle(
@@ -250,6 +252,7 @@ _DBRX = DecoderStyle(
     ),
     residual_dropout=Rate(("resid_pdrop",)),
 )
+
 
 def dbrx(config: Config) -> ModelArchitecture:
     """Return DBRX, whose attention and experts have configs of their own.

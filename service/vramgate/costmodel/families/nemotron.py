@@ -185,5 +185,3 @@ def _experts(config: Config, hidden: int) -> FeedForwardPart:
     )
     kept = (m for m in part.modules if m.part is not Part.EXPERTS)
     return part._replace(modules=(*kept, *narrow, *projections))
-
-

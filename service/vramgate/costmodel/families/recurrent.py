@@ -204,5 +204,3 @@ def _channel_mixing(hidden: int, size: int) -> tuple[Module, ...]:
         linear(f"{at}receptance", part, "receptance", hidden, hidden),
         linear(f"{at}value", part, "down", size, hidden),
     )
-
-

@@ -11,7 +11,6 @@ from vramgate.costmodel.architecture import (
     AttentionKind,
     Block,
     ModelArchitecture,
-    Module,
     Part,
     Position,
     linear,

@@ -40,7 +40,9 @@ class RotaryLayers(StrEnum):
 
     ALL = "all"
     SLIDING = "sliding"  # Cohere 2, EXAONE 4: full attention has no positions
-    LISTED = "listed"  # SmolLM3, Llama 4: no_rope_layers, or every no_rope_layer_interval-th without
+    LISTED = (
+        "listed"  # SmolLM3, Llama 4: no_rope_layers, or every no_rope_layer_interval-th without
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

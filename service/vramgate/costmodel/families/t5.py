@@ -144,9 +144,7 @@ def t5_block(config: Config, sizes: T5Sizes, *, first: bool, decoder: bool) -> B
         path = "layer.0.SelfAttention.relative_attention_bias"
         modules.append(embedding(path, sizes.buckets, sizes.heads, role="relative_bias"))
     if decoder:
-        modules += (
-            cross(module) for module in t5_projections("layer.1.EncDecAttention.", sizes)
-        )
+        modules += (cross(module) for module in t5_projections("layer.1.EncDecAttention.", sizes))
         modules.append(norm("layer.1.layer_norm", "cross_norm", sizes.hidden))
     at = f"layer.{2 if decoder else 1}."
     names = ("wi_0", "wi_1", "wo") if sizes.gated else ("wi", "wo")
@@ -213,4 +211,3 @@ def t5_attention(
         dropout=dropout,
         causal=causal,
     )
-

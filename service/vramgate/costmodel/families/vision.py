@@ -168,9 +168,7 @@ def vit_block(config: Config, hidden: int) -> Block:
         *_projections(config, hidden),
         norm("layernorm_before", "input_norm", hidden, bias=True),
         norm("layernorm_after", "pre_feed_forward_norm", hidden, bias=True),
-        linear(
-            "mlp.fc1", part, "up", hidden, size, bias=True, former_path="intermediate.dense"
-        ),
+        linear("mlp.fc1", part, "up", hidden, size, bias=True, former_path="intermediate.dense"),
         linear("mlp.fc2", part, "down", size, hidden, bias=True, former_path="output.dense"),
     )
     dropout = config.fraction(_ATTENTION_DROPOUT)

@@ -135,11 +135,12 @@ def peft_adapters(stack: Stack) -> AdapterDefaults:
     """Return peft's adapters.
 
     Sources: peft ``tuners/lora/config.py``: r 8, lora_dropout 0.0, target_modules by model type.
-    Dtype: before 0.6 ``tuners/lora.py`` leaves adapters in fp32; 0.6 to 0.11 ``tuners/lora/layer.py``
-    gives them the base weight's floating dtype (quantised weights have none); from 0.12
-    ``get_peft_model(autocast_adapter_dtype=True)`` casts 16-bit adapters to fp32. transformers
-    ``BitsAndBytesConfig``: fp4 without double quantisation; NF4 is taken, as in the QLoRA paper and
-    every peft guide, which all call ``prepare_model_for_kbit_training`` (equal bytes).
+    Dtype: before 0.6 ``tuners/lora.py`` leaves adapters in fp32; 0.6 to 0.11
+    ``tuners/lora/layer.py`` gives them the base weight's floating dtype (quantised weights have
+    none); from 0.12 ``get_peft_model(autocast_adapter_dtype=True)`` casts 16-bit adapters to fp32.
+    transformers ``BitsAndBytesConfig``: fp4 without double quantisation; NF4 is taken, as in the
+    QLoRA paper and every peft guide, which all call ``prepare_model_for_kbit_training`` (equal
+    bytes).
     """
     follows_base = (0, 6) <= stack.peft < (0, 12)
     dtype: Default[Dtype | None] = (

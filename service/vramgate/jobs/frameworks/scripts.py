@@ -26,10 +26,11 @@ from vramgate.jobs.stack import Stack
 def litgpt(stack: Stack) -> FrameworkDefaults:
     """Return litgpt's defaults.
 
-    Sources: ``finetune/lora.py``: bf16-true where supported, lora_r 8, lora_dropout 0.05, query and
-    value, micro_batch_size 1 of a global batch of 16, ``lm_head_chunk_size`` 128 with
+    Sources: ``finetune/lora.py``: bf16-true where supported, lora_r 8, lora_dropout 0.05, query
+    and value, micro_batch_size 1 of a global batch of 16, ``lm_head_chunk_size`` 128 with
     ``chunked_cross_entropy``, no checkpointing on one device, FSDP with ``no_backward_sync`` on
-    several; ``utils.py``: bnb.nf4 has no double quantisation; adapters stand in the run's precision.
+    several; ``utils.py``: bnb.nf4 has no double quantisation; adapters stand in the run's
+    precision.
     """
     base = torch(stack)
     in_precision = "litgpt: adapters in the run's precision"

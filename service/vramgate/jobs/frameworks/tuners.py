@@ -37,8 +37,8 @@ def llama_factory(stack: Stack) -> FrameworkDefaults:
     lora_target all, freeze_trainable_layers 2, pure_bf16 off; ``hparams/model_args.py``:
     quantization_type nf4, double_quantization on, disable_gradient_checkpointing off,
     use_reentrant_gc on, upcast_layernorm off; ``hparams/data_args.py``: cutoff_len 2048, packing
-    None; ``model/adapter.py``: what trains is cast to fp32. bf16 itself is off, but every YAML under
-    ``examples/`` turns it on.
+    None; ``model/adapter.py``: what trains is cast to fp32. bf16 itself is off, but every YAML
+    under ``examples/`` turns it on.
     """
     base = transformers(stack)
     half = Default(PrecisionPreset.BF16_TRUE, "LLaMA-Factory examples (bf16: true)")
@@ -136,9 +136,9 @@ def ms_swift(stack: Stack) -> FrameworkDefaults:
     target_modules all-linear (before 3.0 DEFAULT, a table by model as peft's);
     ``base_args/quant_args.py``: nf4, bnb_4bit_use_double_quant on; ``trainers/arguments.py``:
     per_device_train_batch_size 1, gradient_checkpointing on, accumulation up to a global batch of
-    16; lora_dtype fp32 up to 2.0 (``swift/llm/utils/argument.py``), after it peft's; max_length 2048
-    before 3.0, after it the model's; no k-bit preparation in any version; ``config/zero2.json``:
-    buckets of 2e8.
+    16; lora_dtype fp32 up to 2.0 (``swift/llm/utils/argument.py``), after it peft's; max_length
+    2048 before 3.0, after it the model's; no k-bit preparation in any version;
+    ``config/zero2.json``: buckets of 2e8.
     """
     base = transformers(stack)
     version = stack.version("ms-swift") or (4, 6)

@@ -1,0 +1,90 @@
+"""Every inexact constant of the model: value, unit, source, and whether calibration may move it.
+
+What follows from a shape or a number format is computed elsewhere and is exact; only what a driver, a library or an
+allocator adds is here.
+"""
+
+from dataclasses import dataclass
+
+from vramgate.units import MIB
+
+MODEL_VERSION = "2026.11"
+"""Raised by every change that moves a golden number; stored with each estimate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """One inexact constant."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
+    calibrates: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficients:
+    """The inexact constants in use; ``calibration`` makes others from reports."""
+
+    fragmentation_fraction: Coefficient = Coefficient(
+        name="fragmentation_fraction",
+        value=0.03,
+        unit="of allocated",
+        source="what a cache flush cannot give back: 42 out-of-memory and 233 finished runs of fms-acceleration on "
+        "80 GB cards are told apart by 2-4 %",
+    )
+    fragmentation_fraction_expandable: Coefficient = Coefficient(
+        name="fragmentation_fraction_expandable",
+        value=0.01,
+        unit="of allocated",
+        source="2 MiB pages instead of whole segments (PyTorch CUDACachingAllocator, expandable_segments)",
+    )
+    context_bytes: Coefficient = Coefficient(
+        name="context_bytes",
+        value=500 * MIB,
+        unit="bytes",
+        source="CUDA context with lazily loaded kernels: 300-500 MB in pytorch issues 86509, 107667, 109888; "
+        "426 MiB on RTX 6000 Ada (unsloth-zoo 1053); at most 1.0 GB with libraries on A100 (fms-acceleration)",
+    )
+    nccl_first_communicator_bytes: Coefficient = Coefficient(
+        name="nccl_first_communicator_bytes",
+        value=1_300 * MIB,
+        unit="bytes",
+        source="fms-acceleration: two cards show at least 1.4 GB more than one at equal allocation; NCCL issue 864: "
+        "1.6 GB after one communicator",
+    )
+    nccl_communicator_bytes: Coefficient = Coefficient(
+        name="nccl_communicator_bytes",
+        value=500 * MIB,
+        unit="bytes",
+        source="Fujii et al. 2024 (arXiv 2411.06465) web tool: 0.5 GB a communicator beyond the first",
+    )
+    cached_fraction: Coefficient = Coefficient(
+        name="cached_fraction",
+        value=0.10,
+        unit="of allocated",
+        source="what the caching allocator keeps on a roomy card beyond fragmentation: reserved over allocated is "
+        "1.0-1.2 in public runs",
+    )
+    cached_fraction_sharded: Coefficient = Coefficient(
+        name="cached_fraction_sharded",
+        value=0.20,
+        unit="of allocated",
+        source="fms-acceleration, 2-4 cards: pools of the gather and reduce streams; the card shows 24-37 % more than "
+        "allocated at the median, of which the context and NCCL are the constant part",
+    )
+
+    def all(self) -> tuple[Coefficient, ...]:
+        """Return the coefficients in order."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+
+FIRST_PRINCIPLES = Coefficients()
+
+CUBLAS_WORKSPACE_BYTES = 8_519_680
+"""One cuBLAS workspace below Hopper: ":4096:2:16:8" (PyTorch ``CUDABlas.cpp``)."""
+CUBLAS_WORKSPACE_HOPPER_BYTES = 32 * MIB
+CUBLAS_HANDLES = 2
+"""The forward thread and the autograd thread have a handle each; fms-acceleration shows 17.04 MB on every row."""
+HOPPER = (9, 0)

@@ -1,0 +1,1 @@
+"""What makes a job impossible whatever the card: rules across its fields."""
