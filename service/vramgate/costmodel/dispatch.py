@@ -4,7 +4,7 @@ They mirror ``grouped_mm_experts_forward`` of transformers 5 op by op, read off 
 """
 
 from vramgate.costmodel.operations import cast
-from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.tape import CAST, Tape, Tensor
 from vramgate.costmodel.weights import Adapter, Weight
 from vramgate.units import Count
 
@@ -143,9 +143,8 @@ def _merge_adapter(tape: Tape, weight: Weight, adapter: Adapter) -> Tensor:
 
     peft registers the sum as a parametrisation, which computes it once more and throws it away.
     """
-    factors = tape.new(
-        adapter.a.elements + adapter.b.elements, weight.width, requires_grad=False
-    )
+    elements = adapter.a.elements + adapter.b.elements
+    factors = tape.new(elements, weight.width, requires_grad=False, category=CAST)
     tape.spike(weight.elements * weight.width)
     merged = tape.new(weight.elements, weight.width, requires_grad=True)
     if merged.requires_grad:

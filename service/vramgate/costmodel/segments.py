@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.tape import CAST, CATEGORIES, GRADIENT, Tape, Tensor
+from vramgate.costmodel.tape import CAST, CATEGORIES, GRADIENT, ArrayTape, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
@@ -54,7 +54,8 @@ class Segment:
 
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
     """Return a tape for this setting."""
-    return Tape(
+    kind = ArrayTape if setting.is_array else Tape
+    return kind(
         autocast=setting.autocast, compute_width=setting.compute_width, recording=recording
     )
 

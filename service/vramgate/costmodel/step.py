@@ -20,7 +20,13 @@ from vramgate.costmodel.blocks.loss import fused_linear_loss, fused_loss, standa
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
-from vramgate.costmodel.job import CheckpointMode, Loss, ShardingImplementation, TrainingJob
+from vramgate.costmodel.job import (
+    CheckpointMode,
+    Loss,
+    Parallelism,
+    ShardingImplementation,
+    TrainingJob,
+)
 from vramgate.costmodel.operations import linear
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
@@ -44,7 +50,7 @@ from vramgate.costmodel.tape import (
     TEMPORARY,
     Tape,
 )
-from vramgate.units import Bytes, ceil_div
+from vramgate.units import Bytes, ceil_div, largest
 
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
@@ -58,6 +64,17 @@ class Moment:
     label: str
     bytes: Bytes
     components: dict[Component, Bytes]
+    kept: "tuple[KeptLayers, ...]"
+    """Layers whose activations wait for their backward at this moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLayers:
+    """Layers of one kind that wait for their backward, and what each of them keeps."""
+
+    name: str
+    count: int
+    bytes: Bytes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +85,13 @@ class Piece:
     states: States
     count: int
     segment: Segment
+    waiting: int = 0
+    """Layers of the piece whose forward has passed and whose backward has not come."""
+
+    @property
+    def kept_activations(self) -> Bytes:
+        """What one layer keeps as activations."""
+        return self.segment.kept[ACTIVATION]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +119,8 @@ class Step:
     stream_requires_grad: bool = field(init=False, default=True)
     resident_gradients: bool = field(init=False, default=False)
     """Gradients are there while forward runs; backward adds into them."""
+    offloaded_bytes: Bytes = field(init=False, default=0)
+    """Checkpoints that wait in host memory."""
 
     def __post_init__(self) -> None:
         """Lay out what does not change while the step runs."""
@@ -139,6 +165,22 @@ class Step:
             return 0
         return self.model.outside_states.gathered
 
+    @property
+    def splits_model(self) -> bool:
+        """Whether this rank holds a part of the model only."""
+        layout = self.job.parallelism
+        sizes = (
+            layout.tensor_parallel_size,
+            layout.pipeline_parallel_size,
+            layout.expert_parallel_size,
+        )
+        return any(not isinstance(size, int) or size > 1 for size in sizes)
+
+    def whole_model_states(self) -> States:
+        """Return the states of the whole model, as one rank alone would hold them."""
+        alone = replace(self.job, parallelism=Parallelism())
+        return rank_model(alone, PipelineStage(name="")).states
+
     def _resting_gradients(self) -> Bytes:
         """Return the bytes of gradients between backward and the optimizer step."""
         states, plan = self.model.states, self.plan
@@ -162,7 +204,14 @@ class Step:
             ):
                 components[component] = components.get(component, 0) + size
                 total += size
-        self.moments.append(Moment(phase=phase, label=label, bytes=total, components=components))
+        kept = tuple(
+            KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
+            for piece in self.pieces
+            if piece.waiting
+        )
+        self.moments.append(
+            Moment(phase=phase, label=label, bytes=total, components=components, kept=kept)
+        )
 
     def _hold(self, parts: Parts, count: int = 1) -> None:
         for index, size in enumerate(parts):
@@ -172,6 +221,7 @@ class Step:
 
     def run(self) -> list[Moment]:
         """Return the moments of the step."""
+        self._load()
         embedded = self._embed() if self.stage.first else None
         for run, states in zip(self.model.runs, self.model.run_states, strict=True):
             self._forward_run(run, states)
@@ -186,9 +236,30 @@ class Step:
         self._optimizer_step()
         return self.moments
 
+    def _load(self) -> None:
+        """Note the model just loaded: no optimizer states yet; a weight being quantised is there whole."""
+        largest_whole: Bytes = 0
+        for run in self.model.runs:
+            for weight in run.weights.values():
+                if weight.quantization is not None:
+                    whole = weight.module.weight * self.setting.compute_width
+                    largest_whole = largest(largest_whole, whole)
+        components = {Component.WEIGHTS: self.static[Component.WEIGHTS]}
+        if self.model.runs and self.job.method.quantization is not None:
+            components[Component.DEQUANTIZATION] = largest_whole
+        self.moments.append(
+            Moment(
+                phase=Phase.LOAD,
+                label="model loaded",
+                bytes=sum(components.values()),
+                components=components,
+                kept=(),
+            )
+        )
+
     def _new_tape(self) -> Tape:
         tape = new_tape(self.setting)
-        tape.accumulating = self.resident_gradients and not self.plan.shards_gradients
+        tape.accumulating = self._accumulating
         return tape
 
     def _embed(self):  # type: ignore[no-untyped-def]
@@ -222,7 +293,9 @@ class Step:
             self._note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
             self._hold(segment.kept)
             self.held[CAST] += segment.casts_until_forward_ends
-            self.pieces.append(Piece(run=run, states=states, count=count, segment=segment))
+            self.pieces.append(
+                Piece(run=run, states=states, count=count, segment=segment, waiting=count)
+            )
 
     def _gathered(self, states: States, units: int) -> Extra | None:
         """Return the gathered blocks alive while one of them runs."""
@@ -241,7 +314,7 @@ class Step:
                 run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
                 reentrant=checkpointing.reentrant,
-                accumulating=self.resident_gradients and not self.plan.shards_gradients,
+                accumulating=self._accumulating,
             )
         else:
             segment = block_segment(
@@ -250,10 +323,43 @@ class Step:
                 run.weights,
                 run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
-                accumulating=self.resident_gradients and not self.plan.shards_gradients,
+                accumulating=self._accumulating,
             )
         self.stream_requires_grad = segment.requires_grad
+        return self._thinned(run, segment)
+
+    def _thinned(self, run: LayerRun, segment: Segment) -> Segment:
+        """Apply what checkpointing does beside keeping each block's input: other intervals, and offloading."""
+        checkpointing = self.job.checkpointing
+        if checkpointing.mode is not CheckpointMode.FULL:
+            return segment
+        every = checkpointing.every_n_layers
+        if every > 1:
+            whole = block_segment(
+                self.setting,
+                run.block,
+                run.weights,
+                run.stack.hidden_size,
+                requires_grad=True,
+                accumulating=self._accumulating,
+            )
+            others = (every - 1) * whole.kept_bytes
+            high = segment.backward
+            parts = high.parts.copy()
+            parts[ACTIVATION] += others
+            kept = [ceil_div(size, every) for size in segment.kept]
+            segment = replace(
+                segment, kept=kept, backward=High(bytes=high.bytes + others, parts=parts)
+            )
+        if checkpointing.offload:
+            self.offloaded_bytes += run.count * segment.kept_bytes
+            segment = replace(segment, kept=[0] * CATEGORIES)
         return segment
+
+    @property
+    def _accumulating(self) -> bool:
+        """Whether parameter gradients are added into gradients that are there."""
+        return self.resident_gradients and not self.plan.shards_gradients
 
     def _hold_other_micro_batches(self) -> None:
         """Add the activations of the micro-batches a pipeline stage has in flight beside this one."""
@@ -321,11 +427,13 @@ class Step:
         segment, count = piece.segment, piece.count
         if not segment.requires_grad:
             self._hold(segment.kept, -count)
+            piece.waiting = 0
             return
         left = self._gradients_left(piece)
         extra = self._backward_extra(piece)
         label = _name(piece.run, "backward")
         self._hold(segment.kept, -1)
+        piece.waiting = count - 1
         self._note(Phase.BACKWARD, label, segment.backward, extra)
         if count > 1:
             if self.plan.keeps_inputs:
@@ -333,6 +441,7 @@ class Step:
                 self.held[ACTIVATION] += (count - 1) * segment.stream_bytes
                 self.held[TEMPORARY] += max(count - 2, 0) * segment.stream_bytes
             self._hold(segment.kept, 1 - count)
+            piece.waiting = 0
             self.held[GRADIENT] += (count - 1) * left
             self._note(Phase.BACKWARD, label, segment.backward, extra)
         self.held[GRADIENT] += left

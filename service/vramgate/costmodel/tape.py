@@ -153,9 +153,7 @@ class Tape:
         tensor = tensor.base or tensor
         tensor.holders += 1
         if tensor.category == TEMPORARY:
-            tensor.category = ACTIVATION
-            self.by[TEMPORARY] -= tensor.size
-            self.by[ACTIVATION] += tensor.size
+            self.move(tensor, ACTIVATION)
 
     def leave_to_block(self, tensor: Tensor) -> None:
         """Let a name live to the end of the block: what inner code returns and nobody uses."""
@@ -224,8 +222,8 @@ class Tape:
         if self.accumulating:
             self.free(size)
             return
-        self.by[TEMPORARY] -= size
-        self.by[GRADIENT] += size
+        self.by[TEMPORARY] = self.by[TEMPORARY] - size
+        self.by[GRADIENT] = self.by[GRADIENT] + size
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
@@ -257,13 +255,21 @@ class Tape:
 
 
 class ArrayTape(Tape):
-    """The same counts for arrays of jobs; components at the peak are not kept."""
+    """The same counts for arrays of jobs. The parts of the peak are not kept, only the peak."""
 
     def allocate(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count ``size`` more bytes alive."""
         self.live = self.live + size
+        self.by[category] = self.by[category] + size
         self.peak = largest(self.peak, self.live)
 
     def free(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count ``size`` fewer bytes alive."""
         self.live = self.live - size
+        self.by[category] = self.by[category] - size
+
+    def move(self, tensor: Tensor, category: int) -> None:
+        """Count a tensor under another category."""
+        self.by[tensor.category] = self.by[tensor.category] - tensor.size
+        self.by[category] = self.by[category] + tensor.size
+        tensor.category = category

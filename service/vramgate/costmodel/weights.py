@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vramgate.costmodel.architecture import Module, ModuleKind, Part
+from vramgate.costmodel.expert_adapters import is_adapted_parameter, mapped_names, rank_factor
 from vramgate.costmodel.job import Method, MethodKind, ShardingImplementation, TrainingJob
 from vramgate.costmodel.quantization import quantized_storage, unpacked_scale_bytes
 from vramgate.units import Bytes, Count
@@ -211,10 +212,12 @@ def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
         weight.saved_copy_bytes = weight.parameters * weight.rest_width
         weight.trainable = True
         weight.width, weight.rest_width = adapter_widths(job)
-    elif method.kind in ADAPTING and is_adapted(
-        module, method.target_modules, stacked_experts=stacked
-    ):
-        weight.adapter = _adapter(module, job)
+    elif method.kind in ADAPTING:
+        if module.path.rsplit(".", 1)[-1] in mapped_names(job):
+            if is_adapted_parameter(module, method.target_modules):
+                weight.adapter = _adapter(module, job, factor=rank_factor(module))
+        elif is_adapted(module, method.target_modules, stacked_experts=stacked):
+            weight.adapter = _adapter(module, job)
 
 
 def _quantize(weight: Weight, method: Method) -> None:
@@ -234,11 +237,12 @@ def _quantize(weight: Weight, method: Method) -> None:
     )
 
 
-def _adapter(module: Module, job: TrainingJob) -> Adapter:
+def _adapter(module: Module, job: TrainingJob, *, factor: int = 1) -> Adapter:
+    """Return a module's adapter; ``factor``: how much wider its second factor is than the rank (fused experts)."""
     method = job.method
     return Adapter(
         a=_adapter_weight(module, job, module.in_features, method.rank),
-        b=_adapter_weight(module, job, method.rank, module.out_features),
+        b=_adapter_weight(module, job, factor * method.rank, module.out_features),
         dropout=method.dropout,
         magnitude_elements=module.out_features * module.copies if method.dora else 0,
         has_magnitude=method.dora,

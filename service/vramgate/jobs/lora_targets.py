@@ -79,6 +79,17 @@ def block_paths(architecture: ModelArchitecture, *, stacked_experts: bool) -> tu
     )
 
 
+def all_paths(architecture: ModelArchitecture) -> tuple[str, ...]:
+    """Return the path of every module, of each kind of block once."""
+    inside = (
+        module.path
+        for stack in architecture.stacks
+        for block in stack.blocks
+        for module in block.modules
+    )
+    return tuple(dict.fromkeys((*inside, *(module.path for module in architecture.outside))))
+
+
 def outside_paths(architecture: ModelArchitecture) -> tuple[str, ...]:
     """Return the names outside the blocks that can be adapted: head, embedding, projector."""
     return tuple(

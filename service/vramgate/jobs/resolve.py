@@ -34,7 +34,7 @@ from vramgate.jobs.training import (
     find_parallelism,
     find_sequence_length,
 )
-from vramgate.jobs.warnings import warn_about
+from vramgate.jobs.warnings.warn import warn_about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

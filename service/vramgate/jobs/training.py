@@ -17,7 +17,7 @@ from vramgate.jobs.setting import Setting
 from vramgate.jobs.vocabulary import PipelineSchedule
 
 USUAL_SEQUENCE = 2048
-_NO_VOCABULARY = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
+TASKS_WITHOUT_LOGITS = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
 _NEEDS_HALF = frozenset({AttentionImplementation.FLASH_2, AttentionImplementation.FLASH_3})
 
 
@@ -159,7 +159,7 @@ def find_loss(setting: Setting, task: Task) -> Loss:
     said = setting.said.loss
     if said is not None:
         return said
-    if task in _NO_VOCABULARY:
+    if task in TASKS_WITHOUT_LOGITS:
         return setting.ledger.take("loss", Default(Loss.STANDARD, f"{task.value} has no logits"))
     kernels = setting.said.fused_kernels
     if kernels is not None and "cross_entropy" in kernels:

@@ -43,14 +43,13 @@ def listed_experts(
     before = tape.by.copy()
     total = _expert(tape, setting, shape, weights, hidden, scores, zeros, rows)
     tape.drop(zeros)
-    if shape.num_experts > 1:
-        kept = [tape.by[index] - before[index] for index in range(CATEGORIES)]
-        between = _Between(tape, kept, shape.num_experts - 2)
-        tape.record_saving(between.backward)
-        first = total
-        total = _expert(tape, setting, shape, weights, hidden, scores, first, rows)
-        tape.drop(first)
-        tape.record(between.start)
+    kept = [tape.by[index] - before[index] for index in range(CATEGORIES)]
+    between = _Between(tape, kept, shape.num_experts - 2)
+    tape.record_saving(between.backward)
+    first = total
+    total = _expert(tape, setting, shape, weights, hidden, scores, first, rows)
+    tape.drop(first)
+    tape.record(between.start)
     tape.free(one_hot)
     out = cast(tape, total, hidden.width)
     tape.drop(total)
@@ -58,9 +57,12 @@ def listed_experts(
 
 
 class _Between:
-    """The experts between the first and the last: their activations, weight casts and gradients, by count."""
+    """The experts between the first and the last: their activations, weight casts and gradients, by count.
 
-    def __init__(self, tape: Tape, kept: list[Bytes], count: int) -> None:
+    A single expert is both the first and the last: the count is then -1 and takes one of them back.
+    """
+
+    def __init__(self, tape: Tape, kept: list[Bytes], count: Count) -> None:
         self.count = count
         self.activations = tape.new(
             count * kept[ACTIVATION], 1, requires_grad=False, category=ACTIVATION

@@ -37,6 +37,11 @@ class Setting:
         return bool(np.all(self.batch == 1))
 
     @property
+    def is_array(self) -> bool:
+        """Whether the counts are arrays of jobs."""
+        return not isinstance(self.tokens, int)
+
+    @property
     def padded(self) -> bool:
         """Whether the batch has an attention mask."""
         return self.packing is Packing.PADDED

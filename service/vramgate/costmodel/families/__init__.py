@@ -1,19 +1,23 @@
-"""From a Hugging Face ``config.json`` to a ``ModelArchitecture``, with the exact parameter counts of transformers.
+"""From a Hugging Face ``config.json`` to a ``ModelArchitecture`` with exact parameter counts.
 
 Roles of modules, the same words in every family:
 
-- attention: query, key, value, qkv, attention_output; latent (MLA): query_down, query_up, kv_down, kv_up; relative_bias,
-  sinks; index_query, index_key, index_weights (DeepSeek V3.2's indexer)
+- attention: query, key, value, qkv, attention_output; latent (MLA): query_down, query_up,
+  kv_down, kv_up; relative_bias, sinks; index_query, index_key, index_weights (DeepSeek V3.2's
+  indexer)
 - cross-attention: cross_query, cross_key, cross_value, cross_output
-- feed-forward: gate, up, gate_up, down; shared_gate, shared_up, shared_gate_up, shared_down, shared_gate_scalar
-- experts: router, router_bias, expert_gate, expert_up, expert_gate_up, expert_down (each with ``copies``)
-- norms, by what they read: input_norm feeds the token mixer; pre_feed_forward_norm feeds the feed-forward (Llama's
-  ``post_attention_layernorm``); post_attention_norm and post_feed_forward_norm follow their half (Gemma 2, OLMo 2,
-  BERT); query_norm, key_norm, q_latent_norm, kv_latent_norm, cross_norm, embedding_norm, final_norm, head_norm
-- outside the blocks: embedding, position_embedding, token_type_embedding, head, head_bias (of a tied head),
-  head_dense, pooler, patch_embedding, projector
-- state-space, linear and recurrent mixers: mixer_in, mixer_out, mixer_conv, mixer_x, mixer_dt, mixer_parameter,
-  mixer_norm
+- feed-forward: gate, up, gate_up, down; shared_gate, shared_up, shared_gate_up, shared_down,
+  shared_gate_scalar
+- experts: router, router_bias, expert_gate, expert_up, expert_gate_up, expert_down (each with
+  ``copies``)
+- norms, by what they read: input_norm feeds the token mixer; pre_feed_forward_norm feeds the
+  feed-forward (Llama's ``post_attention_layernorm``); post_attention_norm and
+  post_feed_forward_norm follow their half (Gemma 2, OLMo 2, BERT); query_norm, key_norm,
+  q_latent_norm, kv_latent_norm, cross_norm, embedding_norm, final_norm, head_norm
+- outside the blocks: embedding, position_embedding, token_type_embedding, head, head_bias (of a
+  tied head), head_dense, pooler, patch_embedding, projector
+- state-space, linear and recurrent mixers: mixer_in, mixer_out, mixer_conv, mixer_x, mixer_dt,
+  mixer_parameter, mixer_norm
 """
 
 from collections.abc import Mapping
@@ -29,12 +33,12 @@ __all__ = ["architecture_from_config", "architecture_from_parameters"]
 def architecture_from_config(config: Mapping[str, object]) -> ModelArchitecture:
     """Return the model a ``config.json`` describes.
 
-    A ``model_type`` of no known family is built from its shape; ``family`` is then "generic" and ``approximate`` says
-    so.
+    A ``model_type`` of no known family is built from its shape; ``family`` is then "generic" and
+    ``approximate`` says so.
 
     Raises:
-        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts another; ``fields`` point
-            to it below ``/model/config``.
+        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts
+            another; ``fields`` point to it below ``/model/config``.
     """
     if not isinstance(config, Mapping):
         refuse("/model/config", f"{shown(config)} is not an object", code="type")

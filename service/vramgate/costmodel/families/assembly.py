@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vramgate.costmodel.architecture import ModelArchitecture, Stack
+from vramgate.costmodel.architecture import ModelArchitecture, Part, Stack
 from vramgate.costmodel.families.config import Config, refuse, shown
 
 # 100 trillion: sixty times the largest row of the catalog; keeps all byte counts far inside int64.
@@ -33,6 +33,6 @@ def idle_parameters(stacks: Sequence[Stack]) -> int:
             if block.experts is None:
                 continue
             unused = block.experts.num_experts - block.experts.experts_per_token
-            expert = sum(m.weight + m.bias for m in block.modules if m.role.startswith("expert_"))
+            expert = sum(m.weight + m.bias for m in block.modules if m.part is Part.EXPERTS)
             idle += expert * unused * part.repeats(index)
     return idle

@@ -129,7 +129,7 @@ def _feature_extractor(config: Config, at: str) -> tuple[Module, ...]:
 
 
 def _position_convolution(config: Config, path: str, hidden: int) -> tuple[Module, ...]:
-    """Return the grouped convolution that stands for positions; its weight is a direction and a length."""
+    """Return the grouped convolution that stands for positions, weight-normalised."""
     kernel = config.whole("num_conv_pos_embeddings", at_most=MAX_SMALL, default=128)
     groups = config.whole("num_conv_pos_embedding_groups", at_most=MAX_SMALL, default=16)
     if hidden % groups:

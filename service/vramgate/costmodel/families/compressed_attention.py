@@ -1,4 +1,4 @@
-"""DeepSeek V4: one key-value head, compressed in most layers, hyper-connections in place of the residual.
+"""DeepSeek V4: one key-value head, compressed; hyper-connections in place of the residual.
 
 Source: the modeling file in transformers 5.24.
 """
@@ -37,7 +37,7 @@ _STYLE = replace(
     family="deepseek_v4",
     experts=DEEPSEEK_EXPERTS,
     approximate=(
-        "DeepSeek V4's compressors, indexers and hyper-connections are counted as weights; their activations are not.",
+        "DeepSeek V4's compressors, indexers and hyper-connections are counted as weights only.",
     ),
 )
 
@@ -71,7 +71,7 @@ def _sizes(config: Config, hidden: int) -> _Sizes:
 
 
 def layer_kinds(config: Config, layers: int) -> tuple[str, ...]:
-    """Return the attention of each layer: ``layer_types``, ``compress_ratios``, or the class's default.
+    """Return the attention of each layer: ``layer_types``, ``compress_ratios`` or the default.
 
     Raises:
         InvalidModelConfigError: a list is malformed or too short.
@@ -116,8 +116,7 @@ def deepseek_v4(config: Config) -> ModelArchitecture:
 
 def _block(config: Config, sizes: _Sizes, kind: str) -> Block:
     """Return the block of one kind of attention; all hold experts."""
-    assert _STYLE.experts is not None
-    experts = expert_feed_forward(config, _STYLE.experts, _STYLE.feed_forward, sizes.hidden)
+    experts = expert_feed_forward(config, DEEPSEEK_EXPERTS, _STYLE.feed_forward, sizes.hidden)
     mixer = _mixer(config, sizes, kind)
     modules = (
         *mixer.modules,
@@ -171,7 +170,7 @@ def _mixer(config: Config, sizes: _Sizes, kind: str) -> Mixer:
 
 
 def _compressor(config: Config, sizes: _Sizes, kind: str) -> tuple[Module, ...]:
-    """Return the compressor of keys and values; the sparse kind's has an indexer and is twice as wide."""
+    """Return the compressor of keys and values; the sparse kind has an indexer as well."""
     rates = config.section("compress_rates") or Config({})
     rate = rates.whole(kind, at_most=MAX_SMALL, default=4 if kind == SPARSE else 128)
     at = "self_attn.compressor."

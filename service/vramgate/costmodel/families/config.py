@@ -1,16 +1,18 @@
 """Reads a ``config.json`` key by key: bounded whole numbers, switches, words.
 
-Every reader takes the names a quantity goes by (``hidden_size``, ``n_embd``, ``d_model``); null counts as absent.
-What is missing, out of bounds, of the wrong type or contradicts another name of the same quantity raises
-``InvalidModelConfigError`` with the JSON pointer of the key, the value and the way out.
+Every reader takes the names a quantity goes by (``hidden_size``, ``n_embd``, ``d_model``); null
+counts as absent. What is missing, out of bounds, of the wrong type or contradicts another name of
+the same quantity raises ``InvalidModelConfigError`` with the JSON pointer of the key, the value
+and the way out.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from vramgate.errors import FieldError, InvalidModelConfigError
 
-# Bounds on what a config may say: far above any published model, low enough that no product overflows.
+# Bounds on what a config may say: far above any published model, low enough that no product
+# overflows.
 MAX_WIDTH = 2**20
 MAX_INTERMEDIATE = 2**22
 MAX_HEADS = 2**16
@@ -37,6 +39,13 @@ class Rate(NamedTuple):
 
     keys: tuple[str, ...]
     default: float = 0.0
+
+
+Trait: TypeAlias = bool | Switch
+"""A trait of a family: fixed, or a switch of its configs."""
+
+NO_DROPOUT = Rate(())
+ATTENTION_DROPOUT = Rate(("attention_dropout",))
 
 
 def shown(value: object) -> str:
@@ -83,8 +92,9 @@ def _is_small(value: object) -> bool:
 class Config:
     """One object of a ``config.json`` and where it stands.
 
-    ``defaults`` are the values the config class of transformers takes for absent keys; only nested objects have
-    them (``text_config``, ``vision_config``), because transformers writes those without their defaults.
+    ``defaults`` are the values the config class of transformers takes for absent keys; only
+    nested objects have them (``text_config``, ``vision_config``), because transformers writes
+    those without their defaults.
     """
 
     __slots__ = ("_defaults", "_values", "pointer")
@@ -197,7 +207,8 @@ class Config:
         """Return a list of whole numbers, or None where it is absent.
 
         Raises:
-            InvalidModelConfigError: it is no list of whole numbers within the bounds, or not ``length`` long.
+            InvalidModelConfigError: it is no list of whole numbers within the bounds, or not
+                ``length`` long.
         """
         _, value = self.get(name)
         if value is None:
@@ -232,7 +243,7 @@ class Config:
         if found > MAX_LAYERS:
             self.refuse(name, f"it has {found} entries, more than {MAX_LAYERS}", code="too_long")
 
-    def flag(self, switch: bool | Switch) -> bool:
+    def flag(self, switch: Trait) -> bool:
         """Return a switch: itself where it is fixed, else its key or the default of an absent key.
 
         Raises:

@@ -75,8 +75,8 @@ def build_decoder(
 ) -> ModelArchitecture:
     """Return a decoder-only model.
 
-    ``mixer`` makes what mixes the tokens in each kind of layer (default: the style's attention), ``mixers`` names
-    the mixer of each layer where they differ.
+    ``mixer`` makes what mixes the tokens in each kind of layer (default: the style's attention),
+    ``mixers`` names the mixer of each layer where they differ.
 
     Raises:
         InvalidModelConfigError: a key the family needs is missing or contradicts another.
@@ -100,7 +100,7 @@ def decoder_around(
     *,
     beside: tuple[Module, ...] = (),
 ) -> ModelArchitecture:
-    """Return the model around its layers: embeddings, final norm, head and what else stands ``beside``.
+    """Return the model around its layers: embeddings, final norm, head, what stands ``beside``.
 
     Raises:
         InvalidModelConfigError: a key is of the wrong type, or the model is beyond any bounds.

@@ -1,4 +1,4 @@
-"""Which style or builder makes which decoder-only ``model_type``; multimodal models build their text model here."""
+"""Which style or builder makes which decoder-only ``model_type``, alone or inside another."""
 
 from collections.abc import Callable, Mapping
 
@@ -124,7 +124,8 @@ def build_text(config: Config) -> ModelArchitecture:
     """Return a decoder-only model by its ``model_type``; an unknown one from its shape.
 
     Raises:
-        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts another.
+        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts
+            another.
     """
     model_type = config.word("model_type", default="")
     style = STYLES.get(model_type)

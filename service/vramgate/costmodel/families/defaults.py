@@ -1,7 +1,8 @@
 """Sizes the config classes of transformers 5.24 take for keys that a nested config leaves out.
 
-``save_pretrained`` writes ``text_config`` and ``vision_config`` without the keys that equal their class's default, so
-published multimodal configs need these to be read at all. A top-level config is always written whole.
+``save_pretrained`` writes ``text_config`` and ``vision_config`` without the keys that equal their
+class's default, so published multimodal configs need these to be read at all. A top-level config
+is always written whole.
 Source: the ``configuration_*.py`` of each family.
 """
 

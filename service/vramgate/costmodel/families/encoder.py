@@ -42,6 +42,9 @@ from vramgate.costmodel.families.parts import (
     vocabulary,
 )
 
+BERT_DROPOUT = Rate(("hidden_dropout_prob",), 0.1)
+BERT_ATTENTION_DROPOUT = Rate(("attention_probs_dropout_prob",), 0.1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderStyle:
@@ -64,8 +67,8 @@ class EncoderStyle:
     token_types: int = 2
     """What an absent ``type_vocab_size`` means; 0 and no key: there are none."""
     token_type_keys: tuple[str, ...] = ("type_vocab_size",)
-    dropout: Rate = Rate(("hidden_dropout_prob",), 0.1)
-    attention_dropout: Rate = Rate(("attention_probs_dropout_prob",), 0.1)
+    dropout: Rate = BERT_DROPOUT
+    attention_dropout: Rate = BERT_ATTENTION_DROPOUT
     id_buffers: int = 2
     """int64 tables of max_position_embeddings entries: position and token type ids."""
     heads: str = "bert"
@@ -138,7 +141,8 @@ def build_encoder(config: Config, style: EncoderStyle) -> ModelArchitecture:
     """Return a BERT-type encoder with the head of its class (none named: a masked language model).
 
     Raises:
-        InvalidModelConfigError: a key is missing or malformed, or names a variant that is not counted.
+        InvalidModelConfigError: a key is missing or malformed, or names a variant that is not
+            counted.
     """
     refuse_cross_attention(config)
     positions = config.word("position_embedding_type", default="absolute")

@@ -1,6 +1,7 @@
 """Encoder-decoders with BART's block: BART, mBART, PEGASUS, Marian, M2M-100 and NLLB, Whisper.
 
-Source: Lewis et al. 2020 (BART), Radford et al. 2022 (Whisper), and the modeling files in transformers 5.24.
+Source: Lewis et al. 2020 (BART), Radford et al. 2022 (Whisper), and the modeling files in
+transformers 5.24.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from vramgate.costmodel.architecture import (
 )
 from vramgate.costmodel.families.assembly import finished
 from vramgate.costmodel.families.config import (
+    ATTENTION_DROPOUT,
     MAX_INTERMEDIATE,
     MAX_POSITIONS,
     MAX_SMALL,
@@ -57,6 +59,10 @@ _PROJECTIONS = (
 _CROSS_ROLES = ("cross_query", "cross_key", "cross_value", "cross_output")
 
 
+BART_DROPOUT = Rate(("dropout",), 0.1)
+ACTIVATION_DROPOUT = Rate(("activation_dropout",))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BartStyle:
     """Names and traits of one family with BART's block; the defaults are BART's."""
@@ -69,9 +75,9 @@ class BartStyle:
     """Positions are a table of weights; else they are computed into a buffer."""
     extra_positions: int = 2
     activation: str = "gelu"
-    dropout: Rate = Rate(("dropout",), 0.1)
-    attention_dropout: Rate = Rate(("attention_dropout",))
-    activation_dropout: Rate = Rate(("activation_dropout",))
+    dropout: Rate = BART_DROPOUT
+    attention_dropout: Rate = ATTENTION_DROPOUT
+    activation_dropout: Rate = ACTIVATION_DROPOUT
     key_bias: bool = True
     speech: bool = False
     """The encoder reads spectrograms through two convolutions (Whisper)."""
@@ -265,7 +271,7 @@ def bart_block(config: Config, style: BartStyle, side: SideSizes) -> Block:
 def bart_projections(
     prefix: str, style: BartStyle, hidden: int, roles: list[str] | tuple[str, ...]
 ) -> tuple[Module, ...]:
-    """Return query, key, value and output of self- or cross-attention; Whisper's key has no bias."""
+    """Return the projections of self- or cross-attention; Whisper's key has no bias."""
     return tuple(
         linear(
             prefix + name,

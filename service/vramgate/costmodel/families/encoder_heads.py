@@ -1,4 +1,4 @@
-"""The heads transformers puts on BERT-type encoders: masked language model, classifiers, discriminator, pooler."""
+"""The heads transformers puts on BERT-type encoders: masked language model, classifiers, pooler."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def head_linear(path: str, inputs: int, outputs: int, *, role: str = "head") -> 
 def masked_head(
     sizes: HeadSizes, *, dense: str, norm_path: str, decoder: str, bias: str
 ) -> tuple[Module, ...]:
-    """Return dense + norm + projection to the vocabulary; tied, the projection adds its bias only."""
+    """Return dense, norm and projection to the vocabulary; tied, the last is a bias only."""
     width = sizes.embedding
     projection = (
         (output_bias(bias, sizes.rows),)

@@ -1,7 +1,7 @@
-"""Encoders with blocks of their own: DeBERTa (relative positions), ALBERT (shared layers), ModernBERT (rotary, gated).
+"""Encoders with blocks of their own: DeBERTa, ALBERT (shared layers), ModernBERT (rotary).
 
-Source: He et al. 2021 (DeBERTa), Lan et al. 2020 (ALBERT), Warner et al. 2024 (ModernBERT), and the modeling files
-in transformers 5.24.
+Source: He et al. 2021 (DeBERTa), Lan et al. 2020 (ALBERT), Warner et al. 2024 (ModernBERT), and
+the modeling files in transformers 5.24.
 """
 
 from dataclasses import replace
@@ -161,7 +161,7 @@ def build_deberta_v2(config: Config) -> ModelArchitecture:
 def _disentangled(
     config: Config, style: EncoderStyle, sizes: EncoderSizes, block: Block, *, buckets: int
 ) -> ModelArchitecture:
-    """Return the model around DeBERTa's blocks: embeddings, the table of relative positions, its norm."""
+    """Return the model around DeBERTa's blocks, with its table of relative positions."""
     root, hidden = root_of(config, style.root), sizes.hidden
     modules = embedding_modules(root, sizes)
     if not config.flag(Switch("position_biased_input", default=True)):
@@ -309,7 +309,7 @@ def build_modernbert(config: Config) -> ModelArchitecture:
 
 
 def _modern_layers(config: Config) -> tuple[tuple[int | None, bool], ...]:
-    """Return window and "is the first" of each layer; every third is full attention, the first among them."""
+    """Return window and "is the first" of each layer; layers 0, 3, 6, … are full attention."""
     layers = layer_count(config)
     step = config.whole("global_attn_every_n_layers", at_most=MAX_LAYERS, default=3)
 

@@ -90,7 +90,7 @@ def feed_forward_modules(
     kind: ModuleKind = ModuleKind.LINEAR,
     copies: int = 1,
 ) -> tuple[Module, ...]:
-    """Return gate, up and down; or gate_up and down; or up and down, each role prefixed with ``role``.
+    """Return gate, up, down; or gate_up, down; or up, down, each role prefixed with ``role``.
 
     ``biases``: of the projections in, of the projection out.
     """
@@ -132,7 +132,8 @@ def expert_feed_forward(
     """Return router, routed and shared experts.
 
     Raises:
-        InvalidModelConfigError: a number is missing or out of bounds, or more experts are used than there are.
+        InvalidModelConfigError: a number is missing or out of bounds, or more experts are used
+            than there are.
     """
     count = config.whole(*style.count_keys, at_most=MAX_EXPERTS, default=style.count_default)
     per_token = experts_per_token(config, style, count)

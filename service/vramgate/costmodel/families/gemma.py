@@ -1,4 +1,4 @@
-"""The text models of Gemma 3n and Gemma 4: per-layer embeddings, shared keys and values, two sizes of head.
+"""The text models of Gemma 3n and Gemma 4: per-layer embeddings, shared keys and values.
 
 Source: the modeling files in transformers 5.24.
 """
@@ -38,9 +38,7 @@ from vramgate.costmodel.families.llama import GEMMA3
 from vramgate.costmodel.families.parts import Heads, embedding, norm, parameter, read_heads, stack
 from vramgate.costmodel.families.style import DecoderStyle, ExpertStyle, Window
 
-_APPROXIMATE = (
-    "Per-layer embeddings and side paths of this family are counted as weights; their activations are not.",
-)
+_APPROXIMATE = ("Per-layer embeddings and side paths of this family are counted as weights only.",)
 _GEMMA3N = replace(
     GEMMA3,
     family="gemma3n",
@@ -241,7 +239,7 @@ def gemma4_text(config: Config) -> ModelArchitecture:
 
 
 def _gemma4_kinds(config: Config, sizes: DecoderSizes) -> list[_Kind]:
-    """Return the kind of each layer; full attention has heads of its own, the last layer is always full."""
+    """Return the kind of each layer; full attention has heads of its own, the last is full."""
     layers = sizes.layers
     windows = [*layer_windows(config, _GEMMA4.attention.window, layers)[:-1], None]
     local = read_heads(config, sizes.hidden, kv_heads_default=4, head_dim_default=256)
@@ -293,9 +291,9 @@ def _gemma4_block(config: Config, hidden: int, kind: _Kind, side: tuple[Module, 
         own = (
             parameter("router.scale", Part.ROUTER, "router_scale", hidden),
             parameter("router.per_expert_scale", Part.ROUTER, "router_scale", count),
-            norm("post_feedforward_layernorm_1", "post_feed_forward_norm", hidden),
-            norm("post_feedforward_layernorm_2", "post_feed_forward_norm", hidden),
-            norm("pre_feedforward_layernorm_2", "pre_feed_forward_norm", hidden),
+            norm("post_feedforward_layernorm_1", "dense_post_norm", hidden),
+            norm("post_feedforward_layernorm_2", "experts_post_norm", hidden),
+            norm("pre_feedforward_layernorm_2", "experts_pre_norm", hidden),
         )
         part = FeedForwardPart(
             (*part.modules, *experts.modules, *own), dense=part.dense, experts=experts.experts

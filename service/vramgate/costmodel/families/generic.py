@@ -1,4 +1,4 @@
-"""Models of no known family: a shape from the usual keys, or from a parameter count alone. Both say so."""
+"""Models of no known family: a shape from the usual keys, or from a parameter count alone."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ _MLP_BIAS_KEYS = ("mlp_bias", "use_bias", "bias")
 
 
 def build_generic(config: Config) -> ModelArchitecture:
-    """Return a model of an unknown ``model_type`` from the usual keys, and say that its shape was inferred.
+    """Return a model of an unknown ``model_type`` from the usual keys, and say so.
 
     Raises:
         InvalidModelConfigError: a key that every shape needs is missing or malformed.
@@ -54,7 +54,7 @@ def is_encoder(config: Config) -> bool:
 
 
 def generic_style(config: Config) -> DecoderStyle:
-    """Return Llama's style with the biases and experts the config names; an absent tie means untied."""
+    """Return Llama's style with the biases and experts the config names."""
     experts = None
     if config.sets(*COUNT_KEYS):
         sized = config.sets(*_EXPERT_SIZE_KEYS)
@@ -81,10 +81,11 @@ def generic_style(config: Config) -> DecoderStyle:
 
 
 def architecture_from_parameters(parameters: int) -> ModelArchitecture:
-    """Return a Llama-like decoder of exactly this many parameters, its shape inferred from the count.
+    """Return a Llama-like decoder of exactly this many parameters, its shape inferred.
 
-    Depth and width follow published Llama models: 128 of width a layer (64 below 100 million), feed-forward 3.5
-    times the width. What no whole feed-forward width can hold is added as loose weights.
+    Depth and width follow published Llama models: 128 of width a layer (64 below 100 million),
+    feed-forward 3.5 times the width. What no whole feed-forward width can hold is added as loose
+    weights.
 
     Raises:
         InvalidModelConfigError: the count is below a million or above a hundred trillion.
@@ -105,7 +106,7 @@ def architecture_from_parameters(parameters: int) -> ModelArchitecture:
     return replace(model, outside=(*model.outside, loose), approximate=(sentence,))
 
 
-# From so many parameters on: rows of the vocabulary, tied, width per layer. After Llama, Qwen and GPT-2 sizes: guess.
+# From so many parameters on: rows of the vocabulary, tied, width per layer. Source: guess.
 _VOCABULARIES = (
     (5 * 10**9, 128_256, False, 128),
     (10**9, 128_256, True, 128),

@@ -1,6 +1,7 @@
 """GPT-2 and its relatives: GPTBigCode, GPT-J, GPT-Neo, NeoX, CodeGen, OPT, BLOOM, Falcon, MPT.
 
-Source of every trait: the modeling file of the family in transformers 5.24, for MPT also llm-foundry's.
+Source of every trait: the modeling file of the family in transformers 5.24, for MPT also
+llm-foundry's.
 """
 
 from dataclasses import replace
@@ -255,7 +256,7 @@ def refuse_cross_attention(config: Config) -> None:
 
 
 def gpt_bigcode(config: Config) -> ModelArchitecture:
-    """Return GPTBigCode (SantaCoder, StarCoder): GPT-2 with one key-value head where ``multi_query``.
+    """Return GPTBigCode (SantaCoder, StarCoder): GPT-2, with ``multi_query`` one key-value head.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
@@ -276,7 +277,7 @@ def gpt_neo(config: Config) -> ModelArchitecture:
 
 
 def local_layers(config: Config, layers: int) -> tuple[bool, ...]:
-    """Return which layers of GPT-Neo are local, from ``attention_types``: [[["global", "local"], 6]].
+    """Return which layers of GPT-Neo are local: ``attention_types``, [[["global", "local"], 6]].
 
     Raises:
         InvalidModelConfigError: it is malformed or names another number of layers.
@@ -319,7 +320,7 @@ _GPT_NEO = replace(
 
 
 def gpt_neox(config: Config) -> ModelArchitecture:
-    """Return GPT-NeoX (Pythia, Dolly, RedPajama): both halves read the stream, each through its norm.
+    """Return GPT-NeoX (Pythia, Dolly): both halves read the stream, each through its norm.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
@@ -382,7 +383,7 @@ def opt(config: Config) -> ModelArchitecture:
 
 
 def _narrow_embedding(config: Config, model: ModelArchitecture, width: int) -> ModelArchitecture:
-    """Return OPT with an embedding of ``width`` that is projected into the blocks and out of them."""
+    """Return OPT with a narrower embedding, projected into the blocks and out of them."""
     hidden, rows = model.hidden_size, model.vocab_size
     narrow = {
         "embedding": embedding("model.decoder.embed_tokens", rows, width),
@@ -395,10 +396,11 @@ def _narrow_embedding(config: Config, model: ModelArchitecture, width: int) -> M
 
 
 def mpt(config: Config) -> ModelArchitecture:
-    """Return MPT: ALiBi unless learned positions are asked for; biases where ``no_bias`` is false (llm-foundry).
+    """Return MPT: ALiBi unless positions are learned; biases where ``no_bias`` is false.
 
     Raises:
-        InvalidModelConfigError: a key is missing or malformed, or names a variant that is not counted.
+        InvalidModelConfigError: a key is missing or malformed, or names a variant that is not
+            counted.
     """
     hidden = hidden_size(config)
     ratio = config.whole("expansion_ratio", at_most=MAX_SMALL, default=4)

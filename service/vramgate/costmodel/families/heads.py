@@ -71,7 +71,7 @@ def language_model_head(
 
 
 def decoder_head(config: Config, hidden: int, language_model: tuple[Module, ...]) -> Head:
-    """Return the head of a decoder: ``language_model`` unless the class is a classifier's or the bare model.
+    """Return a decoder's head: ``language_model``, unless its class has another or none.
 
     Raises:
         InvalidModelConfigError: ``architectures`` or the number of labels is malformed.

@@ -1,4 +1,4 @@
-"""Decoders that mix attention with state-space mixers: Jamba, Bamba, Falcon-H1, Granite 4, Nemotron-H.
+"""Decoders that mix attention with state-space mixers: Jamba, Bamba, Falcon-H1, Granite 4.
 
 Source of every trait: the family's modeling file in transformers 5.24.
 """
@@ -226,7 +226,7 @@ _GRANITE_SPARSE = replace(
 
 
 def granitemoehybrid(config: Config) -> ModelArchitecture:
-    """Return Granite 4 (and Granite-MoE-shared): attention or Mamba 2, shared and maybe routed experts.
+    """Return Granite 4 or Granite-MoE-shared: attention or Mamba 2, shared and routed experts.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.

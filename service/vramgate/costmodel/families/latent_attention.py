@@ -1,6 +1,7 @@
 """Multi-head latent attention: DeepSeek V2, V3, V3.2, Kimi K2, Moonlight, GLM-4.7-Flash, GLM-5.
 
-Queries and keys have a part without positions and a rotated part; keys and values come from a narrow latent.
+Queries and keys have a part without positions and a rotated part; keys and values come from a
+narrow latent.
 Source: DeepSeek-V2 (2024), section 2.1, and the modeling files in transformers 5.24.
 """
 

@@ -27,12 +27,13 @@ def layer_kinds(config: Config, style: DecoderStyle, layers: int) -> tuple[Layer
     """Return the kind of each layer, in order.
 
     Raises:
-        InvalidModelConfigError: a per-layer list has another length than the layers, or odd entries.
+        InvalidModelConfigError: a per-layer list has another length than the layers, or odd
+            entries.
     """
     attention = style.attention
-    if attention.window is None and style.experts is None:
-        if attention.rotary_layers is RotaryLayers.ALL:
-            return (LayerKind(),) * layers
+    uniform = attention.window is None and attention.rotary_layers is RotaryLayers.ALL
+    if uniform and style.experts is None:
+        return (LayerKind(),) * layers
     windows = layer_windows(config, attention.window, layers)
     rotary = _rotary_layers(config, attention, windows)
     sparse = sparse_layers(config, style.experts, layers)
@@ -71,7 +72,7 @@ def layer_windows(config: Config, window: Window | None, layers: int) -> tuple[i
 
 
 def _pattern(config: Config, window: Window) -> tuple[bool, ...]:
-    """Return the repeating pattern of windowed layers, from a number (3 of 4) or letters ("LLLG")."""
+    """Return the repeating pattern of windowed layers, from a number or letters ("LLLG")."""
     _, value = config.get(window.period_key)
     if isinstance(value, str):
         if not value or len(value) > MAX_LAYERS or set(value) - {"L", "G"}:

@@ -1,4 +1,4 @@
-"""Models published with their own code, which transformers has no class for: Qwen 1, Baichuan, InternLM, ChatGLM.
+"""Models published with their own code: Qwen 1, Baichuan, InternLM, ChatGLM.
 
 Source of every trait: the modeling file in the model's repository on the Hub.
 """
@@ -100,7 +100,8 @@ _CHATGLM = DecoderStyle(
     ),
     residual_dropout=Rate(("hidden_dropout",)),
 )
-# Baichuan's 13B models have ALiBi instead of rotary positions; their configs name no longest sequence.
+# Baichuan's 13B models have ALiBi instead of rotary positions; their configs name no longest
+# sequence.
 _BAICHUAN_13B_HIDDEN = 5120
 
 

@@ -1,4 +1,4 @@
-"""Decoders that mix softmax attention with linear attention or convolutions: Qwen3-Next, Qwen3.5, MiniMax-Text, LFM2.
+"""Decoders with linear attention or convolutions: Qwen3-Next, Qwen3.5, MiniMax-Text, LFM2.
 
 Source of every trait: the family's modeling file in transformers 5.24.
 """
@@ -52,7 +52,7 @@ _LINEAR = ("The activations of linear-attention mixers are approximated.",)
 
 
 def delta_net_mixer(config: Config, hidden: int, *, fused: bool) -> Mixer:
-    """Return Qwen's gated delta net; ``fused``: one projection for q, k, v and z, one for b and a (Qwen3-Next).
+    """Return Qwen's gated delta net; ``fused``: q, k, v, z in one projection (Qwen3-Next).
 
     Source: Yang et al. 2024, Gated Delta Networks.
 
@@ -120,7 +120,7 @@ _QWEN3_5_MOE = replace(_QWEN3_NEXT, family="qwen3_5_moe")
 
 
 def linear_layers(config: Config, layers: int, *, interval: int) -> tuple[str, ...]:
-    """Return the mixer of each layer: ``layer_types``, or every ``full_attention_interval``-th attends.
+    """Return each layer's mixer: ``layer_types``, or attention every ``full_attention_interval``.
 
     Raises:
         InvalidModelConfigError: the list has another length than the layers.
@@ -182,7 +182,8 @@ _MINIMAX = DecoderStyle(
 def minimax(config: Config) -> ModelArchitecture:
     """Return MiniMax-Text: lightning attention, softmax attention in every eighth layer.
 
-    Its lightning layers each keep decay tables: one of block_size² for each head and two of block_size.
+    Its lightning layers each keep decay tables: one of block_size² for each head and two of
+    block_size.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.

@@ -1,6 +1,7 @@
-"""Llama and the families that differ from it in a few traits: Mistral, Qwen, Gemma, Phi, GLM, OLMo, Cohere, …
+"""Llama and the families that differ from it in a few traits: Mistral, Qwen, Gemma, Phi, GLM.
 
-Source of every trait: the modeling file of the family in transformers 5.24; defaults are those of its config class.
+Source of every trait: the modeling file of the family in transformers 5.24; defaults are those of
+its config class.
 """
 
 from dataclasses import replace
@@ -195,7 +196,7 @@ COHERE = DecoderStyle(
         norm=QueryKeyNorm(weight=NormWeight.PER_HEAD, when=Switch("use_qk_norm", default=False)),
     ),
     approximate=(
-        "Cohere's layer norm runs as separate fp32 operations; its saved tensors are counted as one layer norm's.",
+        "Cohere's layer norm runs as separate fp32 operations; it is counted as one layer norm.",
     ),
 )
 COHERE2 = replace(

@@ -1,8 +1,9 @@
-"""Decoders with routed experts: Mixtral, Qwen-MoE, OLMoE, Phi-MoE, Granite-MoE, gpt-oss, GLM-4.5, DBRX, Llama 4, …
+"""Decoders with routed experts: Mixtral, Qwen-MoE, OLMoE, gpt-oss, GLM-4.5, DBRX, Llama 4.
 
 Expert modules are named as in transformers 4, where each expert is a module, without its index:
-``block_sparse_moe.experts.w1`` stands for ``block_sparse_moe.experts.0.w1`` and its ``copies``. From version 5 on
-they are stacked parameters (``mlp.experts.gate_up_proj``). Source of every trait: the family's modeling file.
+``block_sparse_moe.experts.w1`` stands for ``block_sparse_moe.experts.0.w1`` and its ``copies``.
+From version 5 on they are stacked parameters (``mlp.experts.gate_up_proj``). Source of every
+trait: the family's modeling file.
 """
 
 from dataclasses import replace

@@ -1,6 +1,7 @@
 """Llama 3.2 Vision: a tower over tiles, and a text model with layers that attend to the image only.
 
-Source: Meta 2024 (The Llama 3 Herd of Models, section 7) and the modeling file in transformers 5.24.
+Source: Meta 2024 (The Llama 3 Herd of Models, section 7) and the modeling file in transformers
+5.24.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Models that see: a vision tower, a projector and a text model; CLIP and SigLIP, which only compare.
+"""Models that see: a vision tower, a projector and a text model; CLIP and SigLIP.
 
 The tower stands before the text model in ``stacks``. Paths are those of transformers 5.24.
 Source: the modeling files there.
@@ -52,7 +52,7 @@ _NOT_COUNTED = "The {} of this model is not counted."
 
 
 def nested(config: Config, name: str, default_type: str) -> Config:
-    """Return a nested config with the defaults of its class, which transformers leaves out of the file.
+    """Return a nested config with the defaults of its class, which the file leaves out.
 
     Raises:
         InvalidModelConfigError: it is missing or not an object.
@@ -67,7 +67,7 @@ def nested(config: Config, name: str, default_type: str) -> Config:
 def text_model(
     config: Config, default_type: str, *, root: str = _TEXT_ROOT, head: str = ""
 ) -> ModelArchitecture:
-    """Return the text model, from ``text_config`` or the config itself, where it stands inside the whole.
+    """Return the text model, from ``text_config`` or the config itself, at its place.
 
     ``tie_word_embeddings`` of the whole counts before that of the text model.
 
@@ -179,7 +179,7 @@ def llava_next(config: Config) -> ModelArchitecture:
 
 
 def mistral3(config: Config) -> ModelArchitecture:
-    """Return Mistral Small 3.1 and later, Ministral 3: Pixtral's tower, patches merged before projection.
+    """Return Mistral Small 3.1 and later, Ministral 3: Pixtral's tower, patches merged.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.

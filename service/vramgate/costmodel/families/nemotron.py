@@ -48,6 +48,19 @@ _WORDS = {
     "mlp": "mlp",
     "moe": "moe",
 }
+_EXPERTS = ExpertStyle(
+    router="mixer.gate",
+    path="mixer.experts.",
+    names=("up_proj", "down_proj"),
+    gated=False,
+    count_keys=("n_routed_experts", "num_local_experts"),
+    size_keys=("moe_intermediate_size",),
+    shared=SharedExpertStyle(
+        path="mixer.shared_experts",
+        names=("up_proj", "down_proj"),
+        size_keys=("moe_shared_expert_intermediate_size",),
+    ),
+)
 _STYLE = DecoderStyle(
     family="nemotron_h",
     embedding="embeddings",
@@ -68,19 +81,6 @@ _STYLE = DecoderStyle(
         activation="relu2",
         activation_keys=("mlp_hidden_act",),
     ),
-    experts=ExpertStyle(
-        router="mixer.gate",
-        path="mixer.experts.",
-        names=("up_proj", "down_proj"),
-        gated=False,
-        count_keys=("n_routed_experts", "num_local_experts"),
-        size_keys=("moe_intermediate_size",),
-        shared=SharedExpertStyle(
-            path="mixer.shared_experts",
-            names=("up_proj", "down_proj"),
-            size_keys=("moe_shared_expert_intermediate_size",),
-        ),
-    ),
     approximate=APPROXIMATE,
 )
 _NAMES = replace(
@@ -92,7 +92,7 @@ _NAMES = replace(
 
 
 def layer_words(config: Config) -> tuple[str, ...]:
-    """Return what each layer is, from ``layers_block_type`` or the letters of ``hybrid_override_pattern``.
+    """Return what each layer is: ``layers_block_type`` or ``hybrid_override_pattern``.
 
     Raises:
         InvalidModelConfigError: neither is there, or one is malformed.
@@ -134,7 +134,8 @@ def nemotron_h(config: Config) -> ModelArchitecture:
 
 def _block(config: Config, hidden: int, word: str) -> Block:
     """Return the block of one kind: a norm and its only half."""
-    input_norm = norm("norm", "input_norm", hidden)
+    role = "input_norm" if word in {"mamba", "attention"} else "pre_feed_forward_norm"
+    own_norm = norm("norm", role, hidden)
     if word in {"mamba", "attention"}:
         if word == "attention":
             mixer = SoftmaxMixers(config, _STYLE, hidden).mixer(LayerKind())
@@ -143,7 +144,7 @@ def _block(config: Config, hidden: int, word: str) -> Block:
                 "mamba_head_dim", at_most=MAX_SMALL, default=64
             )
             mixer = mamba2_mixer(config.replaced(_inner=width), _NAMES, hidden)
-        return Block(name=word, modules=(*mixer.modules, input_norm), attention=mixer.shape)
+        return Block(name=word, modules=(*mixer.modules, own_norm), attention=mixer.shape)
     part = (
         dense_feed_forward(config, _STYLE.feed_forward, hidden, _STYLE.linear)
         if word == "mlp"
@@ -151,7 +152,7 @@ def _block(config: Config, hidden: int, word: str) -> Block:
     )
     return Block(
         name=word,
-        modules=(*part.modules, input_norm),
+        modules=(*part.modules, own_norm),
         attention=None,
         feed_forward=part.dense,
         experts=part.experts,
@@ -160,8 +161,7 @@ def _block(config: Config, hidden: int, word: str) -> Block:
 
 def _experts(config: Config, hidden: int) -> FeedForwardPart:
     """Return the experts; with ``moe_latent_size`` the routed ones work in a narrower space."""
-    style = _STYLE.experts
-    assert style is not None
+    style = _EXPERTS
     part = expert_feed_forward(config, style, _STYLE.feed_forward, hidden)
     latent = config.maybe_whole("moe_latent_size")
     if latent is None or part.experts is None:

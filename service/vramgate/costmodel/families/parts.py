@@ -1,4 +1,4 @@
-"""The modules every family is made of, and the shape every config states: one vocabulary of constructors."""
+"""The modules every family is made of, and the sizes every config states."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ def convolution(
     bias: bool = True,
     part: Part = Part.OTHER,
 ) -> Module:
-    """Return a convolution from ``channels[0]`` (per group) to ``channels[1]`` with ``kernel`` taps in all."""
+    """Return a convolution of ``kernel`` taps; ``channels`` are those in (per group) and out."""
     return Module(
         path=path,
         part=part,
@@ -105,7 +105,7 @@ def stack(
     kinds: Sequence[_Kind],
     build: Callable[[_Kind], Block],
 ) -> Stack:
-    """Return a stack with one block for each distinct entry of ``kinds``, which lists the layers in order."""
+    """Return a stack with one block for each distinct kind; ``kinds`` lists the layers."""
     index = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
     return Stack(
         name=name,
@@ -185,8 +185,8 @@ def read_heads(
 ) -> Heads:
     """Return heads, key-value heads and the width of a head.
 
-    An absent ``num_key_value_heads`` means ``kv_heads_default`` or one for each head; an absent ``head_dim`` means
-    ``head_dim_default`` or the hidden size divided by the heads.
+    An absent ``num_key_value_heads`` means ``kv_heads_default`` or one for each head; an absent
+    ``head_dim`` means ``head_dim_default`` or the hidden size divided by the heads.
 
     Raises:
         InvalidModelConfigError: a number is missing, out of bounds or does not divide another.

@@ -1,4 +1,4 @@
-"""The vision towers of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5, with the mergers that project into the text.
+"""The vision towers of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5, with their mergers.
 
 Source: the modeling files in transformers 5.24.
 """

@@ -1,6 +1,7 @@
 """Recurrent mixers: RWKV 4 and RecurrentGemma's gated linear recurrence.
 
-Source: Peng et al. 2023 (RWKV), De et al. 2024 (Griffin), and the modeling files in transformers 5.24.
+Source: Peng et al. 2023 (RWKV), De et al. 2024 (Griffin), and the modeling files in transformers
+5.24.
 """
 
 from vramgate.costmodel.architecture import (

@@ -1,4 +1,4 @@
-"""Which builder makes which ``model_type``: encoders, encoder-decoders, vision, audio, multimodal; else a decoder."""
+"""Which builder makes which ``model_type`` that is no decoder alone."""
 
 from collections.abc import Mapping
 
@@ -64,7 +64,8 @@ def build_model(config: Config) -> ModelArchitecture:
     """Return the model of a config, by its ``model_type``.
 
     Raises:
-        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts another.
+        InvalidModelConfigError: a key the family needs is missing, malformed or contradicts
+            another.
     """
     model_type = config.word("model_type", default="")
     builder = BUILDERS.get(model_type)

@@ -1,6 +1,7 @@
-"""State-space mixers, Mamba 1 and 2, and the models made of nothing else: Mamba, Falcon-Mamba, Mamba 2.
+"""State-space mixers, Mamba 1 and 2, and the models made of nothing else.
 
-Source: Gu and Dao 2023 (Mamba), Dao and Gu 2024 (Mamba 2), and the modeling files in transformers 5.24.
+Source: Gu and Dao 2023 (Mamba), Dao and Gu 2024 (Mamba 2), and the modeling files in transformers
+5.24.
 """
 
 from dataclasses import dataclass, replace
@@ -22,14 +23,19 @@ from vramgate.costmodel.families.config import (
     MAX_SMALL,
     Config,
     Switch,
+    Trait,
 )
 from vramgate.costmodel.families.decoder import decoder_around, read_sizes
 from vramgate.costmodel.families.parts import convolution, norm, parameter, stack
 from vramgate.costmodel.families.style import DecoderStyle
 
 APPROXIMATE = (
-    "The activations of state-space mixers are approximated: what their fused scan keeps depends on the kernel.",
+    "The activations of state-space mixers are approximated: they depend on the scan's kernel.",
 )
+
+
+USE_BIAS = Switch("use_bias", default=False)
+USE_CONVOLUTION_BIAS = Switch("use_conv_bias", default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +54,13 @@ class MambaNames:
     heads_default: int = 128
     groups: str = "n_groups"
     groups_default: int = 8
-    bias: Switch = Switch("use_bias", default=False)
+    bias: Switch = USE_BIAS
     output_bias: Switch | None = None
     """None: as ``bias``."""
-    convolution_bias: Switch = Switch("use_conv_bias", default=True)
+    convolution_bias: Switch = USE_CONVOLUTION_BIAS
     step_norms: bool = False
     """Norms of time step, B and C are weights (Jamba)."""
-    gated_norm: bool | Switch = True
+    gated_norm: Trait = True
 
 
 MAMBA = MambaNames()

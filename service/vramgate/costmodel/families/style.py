@@ -1,7 +1,7 @@
-"""What one family's decoder blocks have that Llama's have not: names, biases, norms, positions, windows, experts.
+"""What one family's decoder blocks have that Llama's have not: names, biases, norms, experts.
 
-A family is a ``DecoderStyle``; ``decoder.py`` builds the architecture from it. Names are those of transformers 5.24
-inside a block; of experts those of transformers 4, without the expert's index.
+A family is a ``DecoderStyle``; ``decoder.py`` builds the architecture from it. Names are those of
+transformers 5.24 inside a block; of experts those of transformers 4, without the expert's index.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vramgate.costmodel.architecture import BlockLayout, ModuleKind, NormKind, Position
-from vramgate.costmodel.families.config import Config, Rate, Switch
+from vramgate.costmodel.families.config import (
+    ATTENTION_DROPOUT,
+    NO_DROPOUT,
+    Config,
+    Rate,
+    Switch,
+    Trait,
+)
 
 LayerRule = Callable[[Config, int], tuple[bool, ...]]
 """Which of so many layers hold experts, or have a window."""
@@ -30,7 +37,7 @@ class QueryKeyNorm:
     paths: tuple[str, str] = ("q_norm", "k_norm")
     weight: NormWeight = NormWeight.HEAD
     bias: bool = False
-    when: bool | Switch = True
+    when: Trait = True
     separate: bool = False
     """A module per head (StableLM), not one with a row per head."""
 
@@ -53,7 +60,7 @@ class Window:
     period: int = 0
     """Every ``period``-th layer is full attention; 0: none is."""
     period_key: str = "sliding_window_pattern"
-    when: bool | Switch = True
+    when: Trait = True
     first_layer_key: str | None = None
     """Layers below this number are full attention (Qwen 2)."""
     key: str = "sliding_window"
@@ -67,15 +74,15 @@ class AttentionStyle:
 
     path: str = "self_attn."
     projections: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    bias: bool | Switch = False
-    output_bias: bool | Switch = False
+    bias: Trait = False
+    output_bias: Trait = False
     norm: QueryKeyNorm | None = None
     position: Position = Position.ROTARY
     partial_rotary: float = 1.0
     rotary_dim_default: int | None = None
     """What an absent ``rotary_dim`` means (GPT-J); null is the whole head."""
     rotary_layers: RotaryLayers = RotaryLayers.ALL
-    dropout: Rate = Rate(("attention_dropout",))
+    dropout: Rate = ATTENTION_DROPOUT
     softcap_key: str | None = None
     softcap_default: bool = False
     sinks: bool = False
@@ -98,12 +105,12 @@ class FeedForwardStyle:
     path: str = "mlp."
     names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     gated: bool = True
-    bias: bool | Switch = False
-    output_bias: bool | Switch | None = None
+    bias: Trait = False
+    output_bias: Trait | None = None
     """None: as ``bias``."""
     activation: str = "silu"
     activation_keys: tuple[str, ...] = ("hidden_act", "activation_function")
-    dropout: Rate = Rate(())
+    dropout: Rate = NO_DROPOUT
     size_keys: tuple[str, ...] = (
         "intermediate_size",
         "ffn_hidden_size",
@@ -210,7 +217,7 @@ class DecoderStyle:
     final_norm: str = "norm"
     head: str = "lm_head"
     former_head: str = ""
-    head_bias: bool | Switch = False
+    head_bias: Trait = False
     tied: bool = False
     """What an absent ``tie_word_embeddings`` means."""
     logits_softcap_key: str | None = None
@@ -219,14 +226,14 @@ class DecoderStyle:
     feed_forward: FeedForwardStyle = field(default_factory=FeedForwardStyle)
     experts: ExpertStyle | None = None
     norm: NormKind = NormKind.RMS
-    norm_bias: bool | Switch = False
+    norm_bias: Trait = False
     norm_weight: bool = True
     norms: tuple[NormPlace, ...] = LLAMA_NORMS
     layout: BlockLayout = BlockLayout.PRE_NORM
     extras: tuple[ParameterPlace, ...] = ()
     linear: ModuleKind = ModuleKind.LINEAR
-    residual_dropout: Rate = Rate(())
-    embedding_dropout: Rate = Rate(())
+    residual_dropout: Rate = NO_DROPOUT
+    embedding_dropout: Rate = NO_DROPOUT
     mask_buffer: bool = False
     """A boolean mask of max_position_embeddings² is registered, in every version (GPTBigCode)."""
     rotary_tables: int = 1

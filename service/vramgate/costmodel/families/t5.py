@@ -61,7 +61,7 @@ class T5Sizes(NamedTuple):
 
 
 def t5_sizes(config: Config) -> T5Sizes:
-    """Return the sizes; ``feed_forward_proj`` is an activation, with "gated-" before it where gated.
+    """Return the sizes; ``feed_forward_proj`` is an activation, or "gated-" and one.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
@@ -82,7 +82,7 @@ def t5_sizes(config: Config) -> T5Sizes:
 
 
 def build_t5(config: Config) -> ModelArchitecture:
-    """Return T5 or mT5. With ``tie_word_embeddings`` false the head is a weight of its own (FLAN-T5).
+    """Return T5 or mT5; with ``tie_word_embeddings`` false (FLAN-T5) the head has its own weight.
 
     Transformers 5 builds it tied whatever the config says; the published checkpoints have it.
 

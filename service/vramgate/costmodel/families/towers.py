@@ -44,7 +44,7 @@ from vramgate.costmodel.families.vision import (
 
 
 class Tower(NamedTuple):
-    """A tower: its stacks, what stands outside them, the width that leaves it, and its tokens for an image."""
+    """A tower: its stacks, what stands outside, the width that leaves it, tokens of an image."""
 
     stacks: tuple[Stack, ...]
     outside: tuple[Module, ...]

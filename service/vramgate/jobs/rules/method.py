@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from vramgate.costmodel.job import MethodKind
 from vramgate.jobs.lora_targets import (
     ALL_LINEAR,
+    all_paths,
     block_paths,
     is_named,
     meant_paths,
@@ -137,7 +138,9 @@ def _no_match(case: Case, targets: str, paths: tuple[str, ...]) -> Finding:
 
 def modules_to_save(case: Case) -> Iterator[Finding]:
     """Modules to train whole are named by their last part; one that is not there trains nothing."""
-    names = {module.path.rsplit(".", 1)[-1] for module in case.job.architecture.modules()}
+    if not case.job.method.modules_to_save:
+        return
+    names = {path.rsplit(".", 1)[-1] for path in all_paths(case.job.architecture)}
     for index, wanted in enumerate(case.job.method.modules_to_save):
         if wanted.rsplit(".", 1)[-1] not in names:
             yield Finding(

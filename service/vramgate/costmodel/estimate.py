@@ -1,0 +1,134 @@
+"""estimate_memory: the public door of the cost model, and peaks for arrays of jobs through the same functions."""
+
+from dataclasses import dataclass
+
+from vramgate.costmodel.breakdown import (
+    Component,
+    MemoryEstimate,
+    Peak,
+    Phase,
+    PhaseBytes,
+)
+from vramgate.costmodel.coefficients import FIRST_PRINCIPLES, Coefficients
+from vramgate.costmodel.explain import bill
+from vramgate.costmodel.host import host_bytes
+from vramgate.costmodel.job import TrainingJob
+from vramgate.costmodel.memory_layers import memory_layers
+from vramgate.costmodel.notices import notices
+from vramgate.costmodel.parallelism import pipeline_stages
+from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.tape import ACTIVATION, DEQUANTIZED, GRADIENT, LOGITS, TEMPORARY
+from vramgate.units import Bytes, largest
+
+PHASES = (Phase.LOAD, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER_STEP)
+
+
+def estimate_memory(
+    job: TrainingJob, coefficients: Coefficients = FIRST_PRINCIPLES
+) -> MemoryEstimate:
+    """Return the memory of one training job on its worst rank: peak, bill, timeline.
+
+    Numbers of the job are plain integers here; for arrays see ``peak_bytes``.
+    """
+    worst = _worst(job)
+    layers = memory_layers(job, worst.peak.bytes, coefficients)
+    architecture = job.architecture
+    active = architecture.active_parameters
+    lines = bill(worst.step, worst.peak)
+    return MemoryEstimate(
+        parameters=architecture.parameters,
+        trainable_parameters=int(_trainable(worst, job)),
+        active_parameters=architecture.parameters if active is None else active,
+        peak=Peak(
+            allocated_bytes=worst.peak.bytes,
+            required_bytes=layers.required,
+            reserved_bytes=layers.reserved,
+            device_bytes=layers.device,
+            phase=worst.peak.phase,
+            rank=worst.step.stage.name or "any rank",
+        ),
+        bill=lines,
+        timeline=_timeline(worst.moments),
+        host_bytes=host_bytes(worst.step),
+        saved_bytes_per_block=_saved_per_block(worst.step),
+        warnings=notices(worst.step, worst.peak),
+    )
+
+
+def peak_bytes(job: TrainingJob) -> Bytes:
+    """Return the allocated peak of one job, or of an array of jobs of one shape.
+
+    ``micro_batch_size``, ``sequence_length``, devices and parallel sizes may be int64 arrays; they broadcast. Within
+    one call the categories are the same for all, and so is whether a batch is a single row.
+    """
+    peak: Bytes = 0
+    for stage in pipeline_stages(job):
+        for moment in Step(job, stage).run():
+            peak = largest(peak, moment.bytes)
+    return peak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorstRank:
+    """The stage with the highest peak."""
+
+    step: Step
+    moments: list[Moment]
+    peak: Moment
+
+
+def _worst(job: TrainingJob) -> _WorstRank:
+    found: _WorstRank | None = None
+    for stage in pipeline_stages(job):
+        step = Step(job, stage)
+        moments = step.run()
+        peak = max(moments, key=lambda moment: moment.bytes)
+        if found is None or peak.bytes > found.peak.bytes:
+            found = _WorstRank(step=step, moments=moments, peak=peak)
+    if found is None:
+        message = "a job has at least one pipeline stage"
+        raise AssertionError(message)
+    return found
+
+
+def _trainable(worst: _WorstRank, job: TrainingJob) -> int:
+    """Return the trainable parameters of the whole model, not of one rank."""
+    if worst.step.splits_model:
+        whole = worst.step.whole_model_states()
+        return whole.trainable
+    return worst.step.model.states.trainable
+
+
+def _timeline(moments: list[Moment]) -> tuple[PhaseBytes, ...]:
+    """Return the highest moment of each phase, in the order of a step."""
+    timeline: list[PhaseBytes] = []
+    for phase in PHASES:
+        of_phase = [moment for moment in moments if moment.phase is phase]
+        if not of_phase:
+            continue
+        high = max(of_phase, key=lambda moment: moment.bytes)
+        timeline.append(
+            PhaseBytes(
+                phase=phase,
+                allocated_bytes=high.bytes,
+                components=_present(high.components),
+                moment=high.label,
+            )
+        )
+    return tuple(timeline)
+
+
+def _present(components: dict[Component, Bytes]) -> dict[Component, Bytes]:
+    return {component: size for component, size in components.items() if size}
+
+
+SAVED = (ACTIVATION, TEMPORARY, GRADIENT, LOGITS, DEQUANTIZED)
+"""Tape categories that are saved tensors; autocast's weight copies are counted apart."""
+
+
+def _saved_per_block(step: Step) -> Bytes:
+    """Return what autograd keeps of one block of the last kind."""
+    if not step.pieces:
+        return 0
+    kept = step.pieces[-1].segment.kept
+    return sum(kept[index] for index in SAVED)

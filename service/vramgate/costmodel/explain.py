@@ -1,0 +1,196 @@
+"""The bill: every component at the peak with the formula that made it, the numbers filled in."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from vramgate.costmodel.breakdown import BillLine, Component
+from vramgate.costmodel.job import ShardingImplementation
+from vramgate.costmodel.rank_model import trained_tensors
+from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Count, format_gib
+
+ORDER = tuple(Component)
+DTYPE_BY_WIDTH = {4: "fp32", 2: "16-bit", 1: "8-bit"}
+
+
+def bill(step: Step, peak: Moment) -> tuple[BillLine, ...]:
+    """Return the lines of the bill, largest first; their bytes add up to the peak exactly."""
+    lines = [
+        BillLine(
+            component=component,
+            bytes=peak.components[component],
+            formula=_FORMULAS[component](step, peak),
+            note=_NOTES.get(component, ""),
+        )
+        for component in ORDER
+        if peak.components.get(component)
+    ]
+    return tuple(sorted(lines, key=lambda line: -line.bytes))
+
+
+def _weights(step: Step, peak: Moment) -> str:
+    del peak
+    held: dict[str, list[Count]] = defaultdict(lambda: [0, 0])
+    for count, weight in _layers(step):
+        for name, elements, size in _storages(weight):
+            held[name][0] += count * elements
+            held[name][1] += count * size
+    plan = step.plan
+    share = f" ÷ {plan.ranks} ranks" if plan.stage >= 3 else ""
+    terms = [f"{elements:,} {name} = {size:,}" for name, (elements, size) in held.items() if size]
+    return " + ".join(terms) + share
+
+
+def _layers(step: Step) -> list[tuple[int, Weight]]:
+    found = [(run.count, weight) for run in step.model.runs for weight in run.weights.values()]
+    found.extend((1, weight) for weight in step.model.outside.values())
+    return found
+
+
+def _storages(weight: Weight) -> list[tuple[str, Count, Count]]:
+    """Return name, elements and bytes of each way a module's parameters are stored."""
+    kind = f"parameters × {weight.rest_width} bytes"
+    if weight.quantization is not None:
+        kind = f"parameters in {weight.quantization}, scales included"
+    stored = [(kind, weight.parameters, weight.stored_bytes)]
+    if weight.saved_copy_bytes:
+        stored.append(
+            ("frozen originals of modules to save", weight.parameters, weight.saved_copy_bytes)
+        )
+    if weight.adapter is not None:
+        adapter = weight.adapter
+        elements = adapter.a.elements + adapter.b.elements + adapter.magnitude_elements
+        width = adapter.a.rest_width
+        stored.append((f"adapter parameters × {width} bytes", elements, elements * width))
+    return stored
+
+
+def _share(step: Step, *, from_stage: int) -> str:
+    plan = step.plan
+    return f" ÷ {plan.ranks} ranks" if plan.stage >= from_stage else ""
+
+
+def _optimizer_states(step: Step, peak: Moment) -> str:
+    del peak
+    states = step.model.states
+    optimizer = step.job.optimizer
+    per_parameter = states.optimizer / max(states.trainable, 1)
+    return (
+        f"{states.trainable:,} trainable parameters × {per_parameter:.4g} bytes "
+        f"({optimizer.name}){_share(step, from_stage=1)}"
+    )
+
+
+def _master_weights(step: Step, peak: Moment) -> str:
+    del peak
+    trainable = step.model.states.trainable
+    return f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=1)}"
+
+
+def _gradients(step: Step, peak: Moment) -> str:
+    whole = step.model.states
+    size = peak.components[Component.GRADIENTS]
+    widths = {
+        trained.width for _, weight in _layers(step) for trained in trained_tensors(weight)
+    }
+    kind = "/".join(str(width) for width in sorted(widths))
+    if step.plan.accumulates_whole:
+        return f"unsharded gradients kept between micro-batches: {size:,}"
+    if size == step.plan.gradients_share(whole.gradients):
+        return f"{whole.trainable:,} trainable parameters × {kind} bytes{_share(step, from_stage=2)}"
+    return f"gradients made so far ({peak.label}), {kind} bytes a parameter: {size:,}"
+
+
+def _activations(step: Step, peak: Moment) -> str:
+    terms = [
+        f"{layers.count} waiting {layers.name} blocks × {layers.bytes:,}"
+        for layers in peak.kept
+        if layers.bytes
+    ]
+    rest = peak.components[Component.ACTIVATIONS] - sum(
+        layers.count * layers.bytes for layers in peak.kept
+    )
+    if rest:
+        where = "the running block, inputs, tables" if terms else "kept tensors, inputs, tables"
+        terms.append(f"{rest:,} ({where})")
+    tokens = step.setting.tokens
+    return " + ".join(terms) + f" for {tokens:,} tokens"
+
+
+def _logits(step: Step, peak: Moment) -> str:
+    tokens, vocabulary = step.setting.tokens, step.job.architecture.vocab_size
+    size = peak.components[Component.LOGITS]
+    each = size / max(tokens * vocabulary, 1)
+    return f"{tokens:,} tokens × {vocabulary:,} vocabulary × {each:.4g} bytes alive at once"
+
+
+def _temporaries(step: Step, peak: Moment) -> str:
+    size = peak.components[Component.TEMPORARIES]
+    if peak.label == "optimizer step":
+        optimizer = step.job.optimizer
+        return f"{optimizer.name} {optimizer.implementation}: {size:,} for the update"
+    return f"{peak.label}: {size:,} for a moment"
+
+
+def _communication_buffers(step: Step, peak: Moment) -> str:
+    size = peak.components[Component.COMMUNICATION_BUFFERS]
+    if step.plan.implementation is ShardingImplementation.DDP:
+        return f"a second copy of every gradient in buckets: {size:,}"
+    return f"reduction buckets: {size:,}"
+
+
+def _gathered(step: Step, peak: Moment) -> str:
+    size = peak.components[Component.GATHERED_PARAMETERS]
+    root = step.static[Component.GATHERED_PARAMETERS]
+    if size > root:
+        return f"outside the blocks {root:,} + gathered blocks {size - root:,}"
+    return f"gathered for the whole step: {root:,}"
+
+
+def _cast_cache(step: Step, peak: Moment) -> str:
+    size = peak.components[Component.AUTOCAST_CACHE]
+    return f"{size // step.setting.compute_width:,} weights × {step.setting.compute_width} bytes"
+
+
+def _dequantization(step: Step, peak: Moment) -> str:
+    del step
+    return f"one weight unpacked: {peak.components[Component.DEQUANTIZATION]:,}"
+
+
+def _workspace(step: Step, peak: Moment) -> str:
+    del step
+    return f"{peak.components[Component.WORKSPACE]:,}"
+
+
+_FORMULAS: dict[Component, Callable[[Step, Moment], str]] = {
+    Component.WEIGHTS: _weights,
+    Component.GRADIENTS: _gradients,
+    Component.OPTIMIZER_STATES: _optimizer_states,
+    Component.MASTER_WEIGHTS: _master_weights,
+    Component.ACTIVATIONS: _activations,
+    Component.LOGITS: _logits,
+    Component.AUTOCAST_CACHE: _cast_cache,
+    Component.TEMPORARIES: _temporaries,
+    Component.COMMUNICATION_BUFFERS: _communication_buffers,
+    Component.GATHERED_PARAMETERS: _gathered,
+    Component.DEQUANTIZATION: _dequantization,
+    Component.WORKSPACE: _workspace,
+}
+
+_NOTES = {
+    Component.WEIGHTS: "parameters at rest on this rank, with buffers",
+    Component.ACTIVATIONS: "what autograd keeps for backward",
+    Component.LOGITS: "tensors as wide as the vocabulary, in the loss",
+    Component.AUTOCAST_CACHE: "16-bit copies of fp32 weights that autocast makes and keeps",
+    Component.TEMPORARIES: "tensors that live for a moment, with the gradients of activations",
+    Component.GATHERED_PARAMETERS: "whole parameters put together from their shards",
+    Component.DEQUANTIZATION: "a quantised weight in the compute format, for one product",
+}
+
+
+def peak_in_words(step: Step, peak: Moment) -> str:
+    """Return one sentence on where the peak is, for people."""
+    largest_line = max(peak.components, key=lambda component: peak.components[component])
+    size = format_gib(int(peak.components[largest_line]))
+    return f"The peak is in {peak.phase} ({peak.label}); {largest_line} alone take {size}."
