@@ -5,11 +5,15 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tests.bench import reading
+from tests.bench import estimates, reading
 from tests.bench.harness import Comparison, show
 
 # Add a benchmark here: a function that returns one comparison.
-BENCHMARKS: dict[str, Callable[[], Comparison]] = {"reading": reading.reading_a_body}
+BENCHMARKS: dict[str, Callable[[], Comparison]] = {
+    "one": estimates.one_estimate,
+    "many": estimates.many_estimates,
+    "reading": reading.reading_a_body,
+}
 
 
 def main(names: list[str]) -> int:

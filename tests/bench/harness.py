@@ -89,7 +89,7 @@ def show(comparison: Comparison, console: Console) -> None:
             one.name,
             readable(one.seconds),
             f"±{one.spread / 2:.0%}",
-            f"{one.seconds / first:.3g}x",
+            _ratio(one.seconds / first),
             _budget(one),
         )
     console.print(table)
@@ -106,6 +106,10 @@ def readable(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * MILLISECONDS:.3g} ms"
     return f"{seconds:.3g} s"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}x" if value >= 1 else f"1/{1 / value:.3g}"
 
 
 def _budget(one: Timing) -> str:

@@ -43,7 +43,7 @@ def test_every_line_of_the_bill_and_every_assumption_is_shown() -> None:
         assert one.field in shown
 
 
-@pytest.mark.parametrize(("probability", "words"), [(0.25, "25.00 %"), (None, "unknown")])
+@pytest.mark.parametrize(("probability", "words"), [(0.25, "25 %"), (None, "unknown")])
 def test_the_probability_is_told_in_words(probability: float | None, words: str) -> None:
     answer = _answer().model_copy(update={"oom_probability": probability})
     assert f"with {words} probability" in _shown(answer)

@@ -1,5 +1,6 @@
 """The answer to an estimate, laid out for a terminal."""
 
+import json
 from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
@@ -83,7 +84,16 @@ def _probability(value: float | None) -> str:
         return "under 0.01 %"
     if value > _CERTAIN:
         return "over 99.99 %"
-    return f"{value:.2%}".replace("%", " %")
+    return _percent(value)
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, to four digits at most.
+
+    >>> _percent(0.01), _percent(0.12345)
+    ('1 %', '12.35 %')
+    """
+    return f"{100 * share:.4g} %"
 
 
 def _where(answer: EstimateResponse) -> str:
@@ -98,7 +108,11 @@ def _peak(answer: EstimateResponse) -> Table:
         ("required", peak.required_bytes, "the least a card must offer for the run to live"),
         ("reserved", peak.reserved_bytes, "what torch's meter will show on this card"),
         ("device", peak.device_bytes, "what nvidia-smi will show on this card"),
-        ("upper bound", peak.upper_bytes, f"required, exceeded with at most {peak.risk:.3g}"),
+        (
+            "upper bound",
+            peak.upper_bytes,
+            f"required, exceeded with at most {_percent(peak.risk)} probability",
+        ),
     ]
     return _bars((name, size, meaning) for name, size, meaning in rows)
 
@@ -135,8 +149,17 @@ def _moment(moment: str, is_peak: object) -> str:
 def _assumptions(answer: EstimateResponse) -> Table:
     table = _grid(2)
     for one in answer.assumptions:
-        table.add_row(Text(one.field), Text(f"{one.value}  ({one.source})", overflow="fold"))
+        table.add_row(
+            Text(one.field), Text(f"{_value(one.value)}  ({one.source})", overflow="fold")
+        )
     return table
+
+
+def _value(value: object) -> str:
+    """Return a value of the answer as its JSON has it, an empty list as "none"."""
+    if value == []:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _warnings(answer: EstimateResponse) -> Table:

@@ -3,7 +3,7 @@
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.weights import is_mixed_sharding, trainable_widths
-from vramgate.units import ceil_div
+from vramgate.units import Count, ceil_div
 
 FP32_BYTES = 4
 
@@ -16,7 +16,8 @@ def setting_of(job: TrainingJob) -> Setting:
         stream = trainable_widths(job).width
     elif job.method.prepare_for_kbit_training:
         stream = FP32_BYTES
-    sequence = ceil_div(job.sequence_length, job.parallelism.context_parallel_size)
+    length = _row_tokens(job)
+    sequence = ceil_div(length, job.parallelism.context_parallel_size)
     return Setting(
         architecture=job.architecture,
         batch=job.micro_batch_size,
@@ -31,6 +32,14 @@ def setting_of(job: TrainingJob) -> Setting:
         fused_kernels=_kernels_in_use(job),
         software=job.software,
     )
+
+
+def _row_tokens(job: TrainingJob) -> Count:
+    """Return the tokens of a row: the sequence length, or an image's patches where the model reads images alone."""
+    tokens = job.architecture.image_tokens
+    if job.architecture.decoder.name == "vision" and tokens is not None:
+        return tokens
+    return job.sequence_length
 
 
 FUSED_LORA_SET = frozenset({"cross_entropy", "rms_norm", "rope"})

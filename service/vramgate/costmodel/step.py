@@ -471,8 +471,8 @@ class Step:
         tape.restart_peak()
         embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
-        tied = self.model.outside["embedding"]
-        if self.job.architecture.tie_word_embeddings and tied.trainable and self.stage.last:
+        tied = self.model.outside.get("embedding")
+        if tied is not None and self.job.architecture.tie_word_embeddings and tied.trainable and self.stage.last:
             size = tied.elements * tied.width
             if self._head_gradient_is_view(tied.width):
                 tape.spike(size)  # both gradients are views: their sum is made beside them

@@ -1,5 +1,7 @@
 """The precision of a job: what was said, completed by what the framework does."""
 
+from dataclasses import replace
+
 from vramgate.costmodel.job import (
     Dtype,
     MethodKind,
@@ -16,7 +18,6 @@ from vramgate.jobs.setting import Setting
 HALVES = frozenset({Dtype.BF16, Dtype.FP16})
 _KEEPS_MASTER = frozenset({ShardingImplementation.DEEPSPEED, ShardingImplementation.MEGATRON})
 _ADAPTERS = frozenset({MethodKind.LORA, MethodKind.QLORA})
-_NOTHING = PrecisionDescription()
 
 
 def find_formats(setting: Setting, kind: MethodKind, sharding: Sharding) -> PrecisionDescription:
@@ -25,8 +26,14 @@ def find_formats(setting: Setting, kind: MethodKind, sharding: Sharding) -> Prec
     Gradients and states follow later, once the adapters' dtype is known (``find_precision``).
     """
     said = setting.said.precision
-    if said == _NOTHING:
-        return _framework_preset(setting, kind, sharding)
+    if (said.weights, said.compute, said.autocast, said.master_weights) == (None,) * 4:
+        formats = _framework_preset(setting, kind, sharding)
+        return replace(
+            formats,
+            gradients=said.gradients,
+            optimizer_states=said.optimizer_states,
+            linear=said.linear,
+        )
     ledger = setting.ledger
     compute = said.compute
     weights = said.weights or ledger.take("precision.weights", _weights(said))
@@ -152,9 +159,10 @@ def _master(
 def _autocast(setting: Setting, weights: Dtype, compute: Dtype, *, master: bool) -> Default[bool]:
     if master:
         return off("the engine casts the module")
+    if compute is Dtype.FP32:
+        return off("fp32 products are not cast")
     if weights is compute:
-        default = setting.defaults.precision.autocast_16bit_weights
-        return default if weights in HALVES else off("weights and compute agree")
+        return setting.defaults.precision.autocast_16bit_weights
     return on("weights and compute differ")
 
 

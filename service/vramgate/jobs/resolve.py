@@ -101,7 +101,12 @@ def _training_job(setting: Setting, *, hardware: Hardware, software: Software) -
     )
     parallelism = find_parallelism(setting)
     replicas = data_parallel_size(int(hardware.devices), parallelism)
-    accumulation = find_accumulation(setting, int(micro_batch), replicas)
+    accumulation = find_accumulation(
+        setting,
+        micro_batch_size=int(micro_batch),
+        data_parallel_size=replicas,
+        stages=parallelism.pipeline_parallel_size,
+    )
     sharding = find_sharding(setting, replicas, accumulation)
     formats = find_formats(setting, kind, sharding)
     base_dtype = formats.weights or Dtype.FP32

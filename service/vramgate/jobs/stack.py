@@ -66,6 +66,8 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 
+_NAMES_HEAD = re.compile(r"\bHEAD\b")
+
 # What was newest while each torch release was: first month, torch, transformers, peft. Months of
 # torch from its release notes, the others from the upload dates of their packages (peft's from its
 # tags); after torch 2.9 the newest of all is taken.
@@ -174,6 +176,11 @@ def parse_stack(text: str | None) -> Stack:
     """
     named = versions_in(text or "")
     era = _era(named)
+    if era is not None and era[0] == "torch" and _NAMES_HEAD.search(text or ""):
+        # Requirements at a branch's head bound the run from above; its torch release dates it.
+        for component, index in (("transformers", 2), ("peft", 3)):
+            if component in named and named[component] > era[1][index]:  # type: ignore[operator]
+                del named[component]
     versions: dict[str, Version] = {}
     inferred: list[Inferred] = []
     for index, component in enumerate(("torch", "transformers", "peft"), start=1):

@@ -72,9 +72,15 @@ def _danger(text: str) -> str:
         if before == ")" and _repeats(piece):
             return "a repeated group could take very long; write the names out"
         before = piece
+    if "[" in text and any(operator in text for operator in _SET_OPERATORS):
+        return "sets within sets are not run here"
     if _most_repeats(text) > MAX_REPEATS:
         return f"more than {MAX_REPEATS} repeats could take very long"
     return ""
+
+
+_SET_OPERATORS = ("[[", "--", "&&", "~~", "||")
+"""What ``re`` warns may change its meaning one day."""
 
 
 def _most_repeats(text: str) -> int:

@@ -72,14 +72,19 @@ def find_sequence_length(setting: Setting) -> int:
     return setting.ledger.take("sequence_length", default)
 
 
-def find_accumulation(setting: Setting, micro_batch_size: int, data_parallel_size: int) -> int:
-    """Return the micro-batches of a step: as said, or what fills the framework's global batch."""
+def find_accumulation(
+    setting: Setting, *, micro_batch_size: int, data_parallel_size: int, stages: int
+) -> int:
+    """Return the micro-batches of a step: as said, or what fills global batch or pipeline."""
     said = setting.said.gradient_accumulation_steps
     if said is not None:
         return said
     default = setting.defaults.batch.accumulation
+    if stages > 1:
+        # Framework defaults of 1 leave a pipeline idle; nobody runs it so.
+        default = Default(stages, "vramgate: as many micro-batches as stages")
     whole = setting.defaults.batch.global_batch_size
-    if whole is not None:
+    if whole is not None and stages == 1:
         steps = -(-whole.value // (micro_batch_size * data_parallel_size))
         default = Default(steps, whole.source)
     return setting.ledger.take("gradient_accumulation_steps", default)

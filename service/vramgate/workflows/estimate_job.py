@@ -6,57 +6,13 @@ from vramgate.calibration.capacity import CapacityCheck, check_capacity
 from vramgate.calibration.versions import CalibrationStamp, find_calibration
 from vramgate.catalog.site import Catalogs
 from vramgate.costmodel.breakdown import Assumption, MemoryEstimate
+from vramgate.costmodel.estimate import estimate_memory
 from vramgate.errors import DomainError, FieldError
 from vramgate.hub import HubConfig
 from vramgate.jobs.description import JobDescription, ModelDescription
 from vramgate.jobs.resolve import ResolvedJob, resolve
 from vramgate.wire.estimates import EstimateRequest, EstimateResponse, estimate_response
 from vramgate.wire.validation import ValidationFailedError
-
-try:  # SEAM until costmodel.estimate lands
-    from vramgate.costmodel.estimate import estimate_memory
-except ModuleNotFoundError:
-    from vramgate.costmodel.breakdown import (
-        BillLine,
-        Component,
-        Peak,
-        Phase,
-        PhaseBytes,
-    )
-
-    def estimate_memory(job):  # type: ignore
-        n = job.architecture.parameters
-        w = n * job.precision.weights.bytes
-        return MemoryEstimate(
-            parameters=n,
-            trainable_parameters=n,
-            active_parameters=n,
-            peak=Peak(
-                allocated_bytes=3 * w,
-                required_bytes=3 * w + 2**29,
-                reserved_bytes=3 * w + 2**30,
-                device_bytes=3 * w + 2**30,
-                phase=Phase.OPTIMIZER_STEP,
-                rank="every rank",
-            ),
-            bill=(
-                BillLine(
-                    component=Component.WEIGHTS, bytes=w, formula=f"{n:,} parameters x 2 bytes"
-                ),
-                BillLine(component=Component.OPTIMIZER_STATES, bytes=2 * w, formula="..."),
-            ),
-            timeline=tuple(
-                PhaseBytes(
-                    phase=p,
-                    allocated_bytes=w * (i + 1) // 2,
-                    components={Component.WEIGHTS: w * (i + 1) // 2},
-                    moment="x",
-                )
-                for i, p in enumerate(Phase)
-            ),
-            host_bytes=0,
-            saved_bytes_per_block=0,
-        )
 
 
 class NotAvailableError(DomainError):

@@ -332,7 +332,7 @@ def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tens
         *sides,
         scores=scores_of(setting, shape),
         out_elements=_out_elements(setting, shape),
-        mask_width=setting.table_width,
+        mask_width=setting.table_width if shape.causal or setting.padded else None,
         softmax_fp32=setting.model_type not in SOFTMAX_IN_OWN_FORMAT,
         softcap=shape.softcap,
         scales=shape.position is not Position.ALIBI,

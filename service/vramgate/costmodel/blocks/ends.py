@@ -1,17 +1,30 @@
 """Both ends of a model: the embedding before the blocks, the head behind them."""
 
-from vramgate.costmodel.architecture import NormKind, Position
+from dataclasses import replace
+
+from vramgate.costmodel.architecture import Block, NormKind, Position
 from vramgate.costmodel.blocks.attention import BOOLEAN_MASK_SINCE
+from vramgate.costmodel.blocks.encoder_ends import (
+    first_token,
+    image_input_bytes,
+    looked_up,
+    looked_up_backward,
+    masked_head,
+    patches_embedded,
+    with_token_types,
+)
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import AttentionImplementation
-from vramgate.costmodel.operations import FP32, add, dropout, scale
+from vramgate.costmodel.operations import FP32, add, dropout, linear, scale
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
 TOKEN_BYTES = 8
 """Token ids, labels and masks are int64."""
+VISION = "vision"
+"""The name of the last stack of a model that reads images alone."""
 
 
 CAUSAL_BUFFERS_UNTIL = {"gpt2": (5, 0)}
@@ -30,6 +43,9 @@ def buffer_bytes(setting: Setting) -> Bytes:
 
 def input_bytes(setting: Setting) -> Bytes:
     """Return the bytes of a micro-batch's token ids and labels, and of its mask where it has one."""
+    patch = next((m for m in setting.architecture.outside if m.role == "patch_embedding"), None)
+    if patch is not None and setting.architecture.decoder.name == VISION:
+        return image_input_bytes(setting, patch)
     tensors = 3 if setting.padded else 2
     return tensors * TOKEN_BYTES * setting.tokens
 
@@ -48,6 +64,8 @@ def shared_mask_bytes(setting: Setting) -> Bytes:
     """Return the bytes of the one mask all layers share: length × length, a row of the batch each where padded."""
     square = setting.sequence * setting.sequence
     if setting.attention is AttentionImplementation.EAGER:
+        if not (setting.padded or any(_is_causal(block) for block in _all_blocks(setting))):
+            return 0 * square
         if setting.transformers <= CAUSAL_BUFFERS_UNTIL.get(setting.model_type, (0, 0)):
             return 0 * square
         rows = setting.batch if setting.padded else 1
@@ -56,6 +74,14 @@ def shared_mask_bytes(setting: Setting) -> Bytes:
         width = 1 if setting.transformers >= BOOLEAN_MASK_SINCE else setting.table_width
         return setting.batch * square * width
     return 0 * square
+
+
+def _all_blocks(setting: Setting) -> tuple[Block, ...]:
+    return setting.architecture.decoder.blocks
+
+
+def _is_causal(block: Block) -> bool:
+    return block.attention is not None and block.attention.causal
 
 
 def embedding(
@@ -67,14 +93,17 @@ def embedding(
     (``enable_input_require_grads``).
     """
     architecture = setting.architecture
-    elements = setting.tokens * architecture.hidden_size
+    if architecture.decoder.name == VISION:
+        return patches_embedded(tape, setting, weights)
     weight = weights["embedding"]
+    elements = setting.tokens * weight.out_features
     requires_grad = weight.trainable or input_requires_grad
     stream = tape.new(elements, weight.width, requires_grad=requires_grad)
-    tape.record_saving(_embedding_backward, stream, weight)
-    for role in ("position_embedding", "token_type_embedding"):
-        if role in weights:
-            stream = _with_rows(tape, setting, stream, weights[role])
+    tape.record_saving(looked_up_backward, stream, weight)
+    if "token_type_embedding" in weights:
+        return _projected(tape, weights, with_token_types(tape, setting, weights, stream))
+    if "position_embedding" in weights:
+        stream = _with_positions(tape, setting, stream, weights["position_embedding"])
     if architecture.embedding_scaled:
         scaled = scale(tape, stream)
         tape.drop(stream)
@@ -85,25 +114,22 @@ def embedding(
         stream = normed
     dropped = dropout(tape, stream, architecture.embedding_dropout)
     tape.drop(stream)
-    return dropped
+    return _projected(tape, weights, dropped)
 
 
-def _embedding_backward(tape: Tape, stream: Tensor, weight: Weight) -> None:
-    gradient = tape.take(stream)
-    if weight.trainable:
-        size = weight.elements * weight.width
-        tape.allocate(size)
-        tape.keep_parameter_gradient(size)
-    tape.release(gradient)
+def _projected(tape: Tape, weights: dict[str, Weight], stream: Tensor) -> Tensor:
+    """Return the embedding at the blocks' width, where its own is another; ``stream`` is let go."""
+    weight = weights.get("embedding_project_in")
+    if weight is None:
+        return stream
+    out = linear(tape, stream, weight)
+    tape.drop(stream)
+    return out
 
 
-def _with_rows(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> Tensor:
+def _with_positions(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> Tensor:
     """Return the stream plus one learned row a position; the rows are shared by the batch."""
-    rows = tape.new(
-        setting.sequence * weight.out_features, weight.width, requires_grad=weight.trainable
-    )
-    if rows.requires_grad:
-        tape.record_saving(_embedding_backward, rows, weight)
+    rows = looked_up(tape, weight, setting.sequence)
     out = add(tape, stream, rows)
     tape.drop(stream, rows)
     return out
@@ -112,12 +138,19 @@ def _with_rows(tape: Tape, setting: Setting, stream: Tensor, weight: Weight) -> 
 def last_hidden(
     tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor
 ) -> Tensor:
-    """Return the last hidden state: the stream after the final norm, where there is one."""
+    """Return what the output layer reads: the stream after the final norm and what a head has before its last layer.
+
+    ``stream`` is let go.
+    """
     architecture = setting.architecture
-    if architecture.final_norm is NormKind.NONE or "final_norm" not in weights:
-        return stream
-    hidden = norm(tape, setting, architecture.final_norm, stream, weights["final_norm"])
-    tape.drop(stream)
+    hidden = stream
+    if architecture.final_norm is not NormKind.NONE and "final_norm" in weights:
+        hidden = norm(tape, setting, architecture.final_norm, stream, weights["final_norm"])
+        tape.drop(stream)
+    if architecture.head_dense and "head_dense" in weights:
+        return masked_head(tape, setting, weights, hidden)
+    if architecture.decoder.name == VISION:
+        return first_token(tape, setting, hidden, architecture.hidden_size)
     return hidden
 
 
@@ -126,13 +159,18 @@ def output_weight(weights: dict[str, Weight]) -> Weight:
     found = weights.get("head")
     if found is not None:
         return found
+    pooler = weights.get("pooler")
+    if "embedding" not in weights and pooler is not None:
+        return pooler
     tied = weights["embedding"]
+    bias = weights.get("head_bias")
+    bias_elements = bias.parameters if bias is not None else 0
     return Weight(
-        module=tied.module,
+        module=replace(tied.module, bias=bias_elements),
         in_features=tied.module.out_features,
         out_features=tied.module.in_features,
         elements=tied.elements,
-        bias_elements=0,
+        bias_elements=bias_elements,
         width=tied.width,
         rest_width=tied.rest_width,
         trainable=tied.trainable,

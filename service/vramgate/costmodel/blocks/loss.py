@@ -5,6 +5,7 @@ over the logits. Fused linear: the logits are never whole. Chunked: whole hidden
 Source: ``loss_utils.ForCausalLMLoss`` (4.46 on), the models' own losses before; Liger kernel 0.8.5; traces.
 """
 
+from vramgate.costmodel.architecture import ModelClass
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.operations import FP32, activation, cast, scale
 from vramgate.costmodel.tape import CAST, GRADIENT, LOGITS, Tape, Tensor
@@ -18,13 +19,17 @@ REBINDS_UNTIL = (4, 45)
 OWN_LOSS_UNTIL = (4, 47)
 """Up to here GPT-2 computed its loss on the logits in their own format."""
 OWN_LOSS = frozenset({"gpt2"})
+IN_OWN_FORMAT = frozenset(
+    {ModelClass.MASKED, ModelClass.IMAGE_CLASSIFIER, ModelClass.ENCODER_DECODER}
+)
+"""Models whose losses read the logits in their own format, in every version."""
 
 
 def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the cross-entropy of whole logits; ``logits`` is let go."""
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
-    own = setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
+    own = _reads_own_format(setting)
     wide = cast(tape, logits, logits.width if own else FP32)
     rebinds = setting.transformers <= REBINDS_UNTIL and not own
     if rebinds:
@@ -35,6 +40,12 @@ def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     if not rebinds:
         tape.drop(logits)
     return loss
+
+
+def _reads_own_format(setting: Setting) -> bool:
+    if setting.architecture.model_class in IN_OWN_FORMAT:
+        return True
+    return setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
 
 
 def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:

@@ -24,18 +24,19 @@ from vramgate.costmodel.families.config import (
 )
 from vramgate.costmodel.families.decoder import decoder_around, read_sizes
 from vramgate.costmodel.families.feed_forward import expert_feed_forward
-from vramgate.costmodel.families.llama import LLAMA
-from vramgate.costmodel.families.mixture_of_experts import DEEPSEEK_EXPERTS
+from vramgate.costmodel.families.llama import LLAMA, MLP_BIAS
+from vramgate.costmodel.families.mixture_of_experts import DEEPSEEK_EXPERTS, DEEPSEEK_SHARED
 from vramgate.costmodel.families.parts import HEAD_KEYS, norm, parameter, stack
 
 SLIDING = "sliding_attention"
 SPARSE = "compressed_sparse_attention"
 HEAVY = "heavily_compressed_attention"
 _BY_RATIO = {0: SLIDING, 4: SPARSE, 128: HEAVY}
+_EXPERTS = replace(DEEPSEEK_EXPERTS, shared=replace(DEEPSEEK_SHARED, bias=MLP_BIAS))
 _STYLE = replace(
     LLAMA,
     family="deepseek_v4",
-    experts=DEEPSEEK_EXPERTS,
+    experts=_EXPERTS,
     approximate=(
         "DeepSeek V4's compressors, indexers and hyper-connections are counted as weights only.",
     ),
@@ -116,7 +117,7 @@ def deepseek_v4(config: Config) -> ModelArchitecture:
 
 def _block(config: Config, sizes: _Sizes, kind: str) -> Block:
     """Return the block of one kind of attention; all hold experts."""
-    experts = expert_feed_forward(config, DEEPSEEK_EXPERTS, _STYLE.feed_forward, sizes.hidden)
+    experts = expert_feed_forward(config, _EXPERTS, _STYLE.feed_forward, sizes.hidden)
     mixer = _mixer(config, sizes, kind)
     modules = (
         *mixer.modules,

@@ -89,6 +89,7 @@ class EncoderSizes(NamedTuple):
 
 BERT = EncoderStyle()
 ROBERTA = replace(BERT, family="roberta", root="roberta.", heads="roberta")
+DATA2VEC = replace(BERT, family="data2vec-text", root="data2vec_text.", heads="roberta")
 ELECTRA = replace(BERT, family="electra", root="electra.", heads="electra")
 DISTILBERT = EncoderStyle(
     family="distilbert",
@@ -106,6 +107,37 @@ DISTILBERT = EncoderStyle(
     id_buffers=1,
     heads="distilbert",
 )
+
+
+MPNET = replace(
+    ROBERTA,
+    family="mpnet",
+    root="mpnet.",
+    projections=(
+        "attention.attn.q",
+        "attention.attn.k",
+        "attention.attn.v",
+        "attention.attn.o",
+    ),
+    norms=("attention.LayerNorm", "output.LayerNorm"),
+    token_types=0,
+    token_type_keys=(),
+    id_buffers=1,
+)
+
+
+def build_mpnet(config: Config) -> ModelArchitecture:
+    """Return MPNet: BERT with one table of relative position biases for all layers.
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    model = build_encoder(config, MPNET)
+    heads = head_count(config, model.hidden_size)[0]
+    rows = config.whole("relative_attention_num_buckets", at_most=MAX_SMALL, default=32)
+    path = f"{root_of(config, MPNET.root)}encoder.relative_attention_bias"
+    table = embedding(path, rows, heads, role="relative_bias")
+    return finished(config, replace(model, outside=(*model.outside, table)))
 
 
 def root_of(config: Config, root: str) -> str:

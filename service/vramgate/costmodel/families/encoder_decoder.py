@@ -82,10 +82,12 @@ class BartStyle:
     speech: bool = False
     """The encoder reads spectrograms through two convolutions (Whisper)."""
     logits_bias_buffer: bool = True
+    labels: int = 2
+    """Classes of a classifier whose config names none."""
 
 
-BART = BartStyle()
-MBART = replace(BART, family="mbart", layout=BlockLayout.PRE_NORM, final_norm=True)
+BART = BartStyle(labels=3)
+MBART = replace(BART, family="mbart", labels=2, layout=BlockLayout.PRE_NORM, final_norm=True)
 M2M_100 = replace(
     MBART,
     family="m2m_100",
@@ -147,8 +149,7 @@ def build_bart(config: Config, style: BartStyle = BART) -> ModelArchitecture:
         InvalidModelConfigError: a key is missing or malformed.
     """
     hidden, rows = hidden_size(config), vocabulary(config)
-    name = class_name(config)
-    headless = name.endswith("Model")
+    headless = is_bare(config)
     root = "" if headless else "model."
     sides = [side_sizes(config, style, side, hidden) for side in ("encoder", "decoder")]
     tied = config.flag(Switch("tie_word_embeddings", default=True))
@@ -156,7 +157,7 @@ def build_bart(config: Config, style: BartStyle = BART) -> ModelArchitecture:
     outside = [embedding(shared, rows, hidden)]
     for side in sides:
         outside += side_modules(config, style, side, root)
-    head = bart_head(config, hidden, rows, tied=tied)
+    head = bart_head(config, style, hidden, rows, tied=tied)
     buffers = rows if style.logits_bias_buffer and not headless else 0
     if not style.learned_positions:
         buffers += sum((s.positions + style.extra_positions) * hidden for s in sides)
@@ -181,23 +182,31 @@ def build_bart(config: Config, style: BartStyle = BART) -> ModelArchitecture:
     )
 
 
-def bart_head(config: Config, hidden: int, rows: int, *, tied: bool) -> Head:
+def is_bare(config: Config) -> bool:
+    """Return whether the class has no head; MarianMTModel has one in spite of its name."""
+    name = class_name(config)
+    return name.endswith("Model") and not name.endswith("MTModel")
+
+
+def bart_head(config: Config, style: BartStyle, hidden: int, rows: int, *, tied: bool) -> Head:
     """Return the language model's head, a classifier's or none.
 
     Raises:
         InvalidModelConfigError: the class is not one whose head is known.
     """
     name = class_name(config)
-    if name.endswith("Model"):
+    if is_bare(config):
         return Head(ModelClass.OTHER, ())
     if name.endswith("ForSequenceClassification"):
         at = "classification_head"
         dense = head_linear(f"{at}.dense", hidden, hidden, role="pooler")
-        out = head_linear(f"{at}.out_proj", hidden, label_count(config))
+        out = head_linear(f"{at}.out_proj", hidden, label_count(config, default=style.labels))
         return Head(ModelClass.OTHER, (dense, out))
-    if name and not name.endswith(("ForConditionalGeneration", "MTModel", "ForCausalLM")):
+    if name.endswith("ForQuestionAnswering"):
+        return Head(ModelClass.OTHER, (head_linear("qa_outputs", hidden, 2),))
+    if name and not name.endswith(("ForConditionalGeneration", "MTModel")):
         config.refuse("architectures", f"the head of {name!r} is not known")
-    path = "proj_out" if config.sets("num_mel_bins") else "lm_head"
+    path = "proj_out" if style.speech else "lm_head"
     modules = language_model_head(path, hidden, rows, tied=tied)
     return Head(ModelClass.ENCODER_DECODER, modules)
 

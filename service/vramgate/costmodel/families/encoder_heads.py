@@ -33,13 +33,16 @@ def head_linear(path: str, inputs: int, outputs: int, *, role: str = "head") -> 
 def masked_head(
     sizes: HeadSizes, *, dense: str, norm_path: str, decoder: str, bias: str
 ) -> tuple[Module, ...]:
-    """Return dense, norm and projection to the vocabulary; tied, the last is a bias only."""
+    """Return dense, norm and projection to the vocabulary; tied, the last is a bias only.
+
+    Untied, transformers keeps the head's bias beside the projection's own, unless they are one.
+    """
     width = sizes.embedding
-    projection = (
-        (output_bias(bias, sizes.rows),)
-        if sizes.tied
-        else language_model_head(decoder, width, sizes.rows, tied=False, bias=True)
-    )
+    projection: tuple[Module, ...] = ()
+    if not sizes.tied:
+        projection = language_model_head(decoder, width, sizes.rows, tied=False, bias=True)
+    if sizes.tied or bias != decoder:
+        projection = (*projection, output_bias(bias, sizes.rows))
     return (
         head_linear(dense, sizes.hidden, width, role="head_dense"),
         norm(norm_path, "head_norm", width, bias=True),
@@ -87,7 +90,7 @@ def _two_layer_classifier(sizes: HeadSizes) -> tuple[Module, ...]:
 def _electra(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
     if name.endswith("ForSequenceClassification"):
         return _two_layer_classifier(sizes)
-    if name.endswith("ForMaskedLM"):
+    if name.endswith(("ForMaskedLM", "ForCausalLM")):
         return masked_head(
             sizes,
             dense="generator_predictions.dense",
@@ -138,7 +141,11 @@ def _albert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
         bias="predictions",
     )
     if name.endswith("ForPreTraining"):
-        return (pooler, *masked, head_linear("sop_classifier.classifier", sizes.hidden, 2))
+        return (
+            pooler,
+            *masked,
+            head_linear("sop_classifier.classifier", sizes.hidden, sizes.labels),
+        )
     return masked
 
 
@@ -183,7 +190,7 @@ def encoder_head(
     if name.endswith("ForTokenClassification"):
         return Head(ModelClass.OTHER, (head_linear("classifier", hidden, sizes.labels),))
     if name.endswith("ForQuestionAnswering"):
-        return Head(ModelClass.OTHER, (head_linear("qa_outputs", hidden, 2),))
+        return Head(ModelClass.OTHER, (head_linear("qa_outputs", hidden, sizes.labels),))
     modules = HEADS[family](name or "ForMaskedLM", sizes)
     return Head(_model_class(name, family), modules)
 

@@ -208,12 +208,14 @@ def _shared_experts(
         size = count * routed_size
     if size == 0:
         return None
+    bias = config.flag(style.bias)
     modules = feed_forward_modules(
         f"{style.path}.",
         style.names,
         hidden,
         size,
         gated=experts.gated,
+        biases=(bias, bias),
         role="shared_",
     )
     if style.gate is not None:

@@ -22,7 +22,7 @@ def class_name(config: Config) -> str:
     return names[0] if names else ""
 
 
-def label_count(config: Config) -> int:
+def label_count(config: Config, *, default: int = DEFAULT_LABELS) -> int:
     """Return a classifier's number of classes.
 
     Raises:
@@ -34,7 +34,7 @@ def label_count(config: Config) -> int:
     _, named = config.get("id2label")
     if isinstance(named, Mapping) and 0 < len(named) <= MAX_WIDTH:
         return len(named)
-    return DEFAULT_LABELS
+    return default
 
 
 def output_bias(path: str, size: int) -> Module:
@@ -83,6 +83,9 @@ def decoder_head(config: Config, hidden: int, language_model: tuple[Module, ...]
     if name.endswith("ForTokenClassification"):
         score = linear("score", Part.HEAD, "head", hidden, label_count(config), bias=True)
         return Head(ModelClass.OTHER, (score,))
+    if name.endswith("ForQuestionAnswering"):
+        span = linear("qa_outputs", Part.HEAD, "head", hidden, 2, bias=True)
+        return Head(ModelClass.OTHER, (span,))
     if name.endswith("Model") and "Head" not in name and name != "ChatGLMModel":
         return Head(ModelClass.OTHER, ())
     return Head(ModelClass.CAUSAL, language_model)

@@ -181,7 +181,7 @@ _FALCON_H1_NAMES = replace(
     _IN_HYBRIDS,
     inner=("mamba_d_ssm",),
     output_bias=Switch("projectors_bias", default=False),
-    gated_norm=Switch("mamba_rms_norm", default=True),
+    gated_norm=Switch("mamba_rms_norm", default=False),
 )
 
 

@@ -20,12 +20,17 @@ from vramgate.costmodel.families.attention import Mixer
 from vramgate.costmodel.families.config import MAX_HEADS, MAX_SMALL, Config, Rate
 from vramgate.costmodel.families.decoder import build_decoder
 from vramgate.costmodel.families.layers import LayerKind
-from vramgate.costmodel.families.llama import ATTENTION_BIAS, LLAMA
-from vramgate.costmodel.families.mixture_of_experts import DEEPSEEK_EXPERTS
-from vramgate.costmodel.families.parts import HEAD_KEYS, hidden_size, norm
-from vramgate.costmodel.families.style import DecoderStyle
+from vramgate.costmodel.families.llama import ATTENTION_BIAS, MLP_BIAS
+from vramgate.costmodel.families.mixture_of_experts import DEEPSEEK_EXPERTS, DEEPSEEK_SHARED
+from vramgate.costmodel.families.parts import HEAD_KEYS, head_count, hidden_size, norm
+from vramgate.costmodel.families.style import DecoderStyle, FeedForwardStyle
 
-DEEPSEEK_V2 = replace(LLAMA, family="deepseek", experts=DEEPSEEK_EXPERTS)
+DEEPSEEK_V3 = DecoderStyle(family="deepseek", experts=DEEPSEEK_EXPERTS)
+DEEPSEEK_V2 = replace(
+    DEEPSEEK_V3,
+    feed_forward=FeedForwardStyle(bias=MLP_BIAS),
+    experts=replace(DEEPSEEK_EXPERTS, shared=replace(DEEPSEEK_SHARED, bias=MLP_BIAS)),
+)
 _INDEXED = "The indexer of sparse attention is counted as weights; attention is taken as full."
 
 
@@ -132,16 +137,15 @@ def indexer_modules(config: Config, sizes: LatentSizes) -> tuple[Module, ...]:
     )
 
 
-def deepseek(config: Config) -> ModelArchitecture:
+def deepseek(config: Config, style: DecoderStyle = DEEPSEEK_V3) -> ModelArchitecture:
     """Return a decoder with latent attention and DeepSeek's experts.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
     sizes = latent_sizes(config)
-    return _build(
-        config, DEEPSEEK_V2, Mixer(latent_shape(config, sizes), latent_modules(config, sizes))
-    )
+    mixer = Mixer(latent_shape(config, sizes), latent_modules(config, sizes))
+    return _build(config, style, mixer)
 
 
 def deepseek_sparse(config: Config) -> ModelArchitecture:
@@ -152,7 +156,7 @@ def deepseek_sparse(config: Config) -> ModelArchitecture:
     """
     sizes = latent_sizes(config)
     modules = (*latent_modules(config, sizes), *indexer_modules(config, sizes))
-    style = replace(DEEPSEEK_V2, approximate=(_INDEXED,))
+    style = replace(DEEPSEEK_V3, approximate=(_INDEXED,))
     return _build(config, style, Mixer(latent_shape(config, sizes), modules))
 
 
@@ -163,3 +167,22 @@ def _build(config: Config, style: DecoderStyle, mixer: Mixer) -> ModelArchitectu
         return mixer
 
     return build_decoder(config, style, mixer=same)
+
+
+MINICPM3 = DecoderStyle(
+    family="minicpm3",
+    tied=True,
+    embedding_scaled=("scale_emb",),
+    feed_forward=FeedForwardStyle(bias=MLP_BIAS),
+)
+
+
+def minicpm3(config: Config) -> ModelArchitecture:
+    """Return MiniCPM 3: latent attention without experts; values are a head wide where not told.
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    if config.maybe_whole("v_head_dim", at_most=MAX_SMALL) is None:
+        config = config.replaced(v_head_dim=head_count(config, hidden_size(config))[1])
+    return deepseek(config, MINICPM3)

@@ -19,6 +19,8 @@ from vramgate.costmodel.families.llama import (
     ATTENTION_BIAS,
     ERNIE,
     FULL_NORM,
+    HEAD_NORM,
+    HUNYUAN,
     LLAMA,
     MISTRAL,
     MULTIPLIERS,
@@ -48,12 +50,17 @@ def every_step(config: Config, layers: int) -> tuple[bool, ...]:
     return tuple((i + 1) % step == 0 and i not in dense for i in range(layers))
 
 
-def after_first(config: Config, layers: int) -> tuple[bool, ...]:
+def after_none(config: Config, layers: int) -> tuple[bool, ...]:
+    """Return dots.llm1's sparse layers: all, unless ``first_k_dense_replace`` leaves some out."""
+    return after_first(config, layers, default=0)
+
+
+def after_first(config: Config, layers: int, *, default: int = 1) -> tuple[bool, ...]:
     """Return DeepSeek's and GLM's sparse layers: all after the first ``first_k_dense_replace``."""
     kinds = config.words("mlp_layer_types", length=layers)
     if kinds is not None:
         return tuple(kind != "dense" for kind in kinds)
-    first = config.whole("first_k_dense_replace", at_least=0, at_most=MAX_LAYERS, default=1)
+    first = config.whole("first_k_dense_replace", at_least=0, at_most=MAX_LAYERS, default=default)
     step = config.whole("moe_layer_freq", at_most=MAX_LAYERS, default=1)
     return tuple(i >= first and i % step == 0 for i in range(layers))
 
@@ -86,13 +93,14 @@ QWEN_SHARED = SharedExpertStyle(
     size_keys=("shared_expert_intermediate_size",),
     gate="mlp.shared_expert_gate",
 )
+DEEPSEEK_SHARED = SharedExpertStyle(
+    path="mlp.shared_experts", count_keys=("n_shared_experts",), count_default=0
+)
 DEEPSEEK_EXPERTS = ExpertStyle(
     count_keys=("n_routed_experts", "num_local_experts", "num_experts"),
     size_keys=("moe_intermediate_size",),
     sparse=after_first,
-    shared=SharedExpertStyle(
-        path="mlp.shared_experts", count_keys=("n_shared_experts",), count_default=0
-    ),
+    shared=DEEPSEEK_SHARED,
 )
 MIXTRAL_EXPERTS = ExpertStyle(
     router="block_sparse_moe.gate",
@@ -186,6 +194,7 @@ DEEPSEEK = replace(LLAMA, family="deepseek", experts=DEEPSEEK_EXPERTS)
 ERNIE_MOE = replace(
     ERNIE,
     family="ernie4_5_moe",
+    head_bias=Switch("use_bias", default=False),
     attention=replace(ERNIE.attention, kv_heads_default=4, head_dim_default=None),
     experts=ExpertStyle(
         count_keys=("moe_num_experts", "num_experts"),
@@ -194,7 +203,10 @@ ERNIE_MOE = replace(
         sparse=between,
         correction_bias="mlp.gate.moe_statics.e_score_correction_bias",
         shared=SharedExpertStyle(
-            path="mlp.shared_experts", count_keys=("moe_num_shared_experts",), count_default=2
+            path="mlp.shared_experts",
+            count_keys=("moe_num_shared_experts",),
+            count_default=2,
+            bias=Switch("use_bias", default=False),
         ),
     ),
 )
@@ -275,3 +287,25 @@ def dbrx(config: Config) -> ModelArchitecture:
         hidden_act=activation.get("name")[1],
     )
     return build_decoder(flat, _DBRX)
+
+
+HUNYUAN_MOE = replace(
+    HUNYUAN,
+    family="hunyuan_moe",
+    experts=ExpertStyle(
+        router="mlp.gate.wg",
+        router_kind=ModuleKind.LINEAR,
+        count_keys=("num_experts", "num_local_experts"),
+        per_token_keys=("moe_topk", "num_experts_per_tok"),
+        shared=SharedExpertStyle(path="mlp.shared_mlp", size_keys=("intermediate_size",)),
+    ),
+)
+DOTS1 = replace(
+    DEEPSEEK,
+    family="dots1",
+    attention=AttentionStyle(
+        bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, norm=HEAD_NORM, window=QWEN_WINDOW
+    ),
+    feed_forward=FeedForwardStyle(),
+    experts=replace(DEEPSEEK_EXPERTS, sparse=after_none),
+)

@@ -1,4 +1,4 @@
-"""Models that see: a vision tower, a projector and a text model; CLIP and SigLIP.
+"""Models that see: a vision tower, a projector and a text model.
 
 The tower stands before the text model in ``stacks``. Paths are those of transformers 5.24.
 Source: the modeling files there.
@@ -7,47 +7,38 @@ Source: the modeling files there.
 from dataclasses import replace
 
 from vramgate.costmodel.architecture import (
-    Block,
     ModelArchitecture,
-    ModelClass,
     Module,
-    NormKind,
     Part,
-    Stack,
     linear,
 )
 from vramgate.costmodel.families.assembly import finished
-from vramgate.costmodel.families.config import MAX_LAYERS, MAX_POSITIONS, MAX_SMALL, Config, Switch
+from vramgate.costmodel.families.config import (
+    MAX_LAYERS,
+    MAX_POSITIONS,
+    MAX_SMALL,
+    Config,
+    Switch,
+    shown,
+)
 from vramgate.costmodel.families.decoders import build_text
 from vramgate.costmodel.families.defaults import NESTED_DEFAULTS
+from vramgate.costmodel.families.gemma4_vision import gemma4_tower
+from vramgate.costmodel.families.heads import class_name
 from vramgate.costmodel.families.mllama import mllama_tower
 from vramgate.costmodel.families.parts import (
-    embedding,
-    hidden_size,
-    layer_count,
     norm,
     parameter,
-    stack,
-    vocabulary,
-)
-from vramgate.costmodel.families.qwen_vision import (
-    QWEN2_5_VL,
-    QWEN2_VL,
-    QWEN3_VL,
-    QwenVision,
-    qwen_tower,
 )
 from vramgate.costmodel.families.towers import (
     TOWERS,
     Tower,
-    clip_block,
-    clip_tower,
-    gemma4_tower,
     llama4_tower,
-    siglip_tower,
 )
 
 _TEXT_ROOT = "model.language_model."
+
+
 _NOT_COUNTED = "The {} of this model is not counted."
 
 
@@ -78,13 +69,46 @@ def text_model(
     text = config if flat else nested(config, "text_config", default_type)
     model_type = default_type if flat else text.word("model_type", default=default_type)
     tied = config.get("tie_word_embeddings")[1]
-    text = text.replaced(model_type=model_type, architectures=None, vision_config=None)
+    text = text.replaced(
+        model_type=model_type, architectures=_text_class(config), vision_config=None
+    )
     if tied is not None:
         text = text.replaced(tie_word_embeddings=tied)
+    if config.has("num_labels") or config.has("id2label"):
+        labels = {key: config.get(key)[1] for key in ("num_labels", "id2label")}
+        text = text.replaced(**labels)
     model = build_text(text)
     stacks = tuple(replace(s, path=_moved(s.path, root, head)) for s in model.stacks)
     outside = tuple(replace(m, path=_moved(m.path, root, head)) for m in model.outside)
     return replace(model, stacks=stacks, outside=outside)
+
+
+def text_alone(config: Config, name: str) -> ModelArchitecture:
+    """Return the text model of an unknown multimodal model, and say that the rest is not counted.
+
+    Raises:
+        InvalidModelConfigError: a key is missing or malformed.
+    """
+    section = config.section(name)
+    if section is None:
+        config.require(name)
+    model_type = section.word("model_type", default="")
+    text = build_text(section.with_defaults(NESTED_DEFAULTS.get(model_type, {})))
+    whole = config.word("model_type", default="")
+    sentence = (
+        f"model_type {shown(whole)} is not a known family: only its {name} is counted; "
+        "towers and projectors are missing."
+    )
+    return replace(
+        text, model_type=whole, family="generic", approximate=(sentence, *text.approximate)
+    )
+
+
+def _text_class(config: Config) -> list[str] | None:
+    """Return the class whose head the text model has: the whole's, where it is no language model."""
+    name = class_name(config)
+    generates = not name or name.endswith(("ForConditionalGeneration", "ForCausalLM"))
+    return None if generates else [name]
 
 
 def _moved(path: str, root: str, head: str) -> str:
@@ -153,7 +177,7 @@ _PROJECTOR = "model.multi_modal_projector."
 
 
 def llava(config: Config) -> ModelArchitecture:
-    """Return LLaVA 1.5 and VipLLaVA-like models.
+    """Return LLaVA 1.5.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
@@ -221,12 +245,13 @@ def gemma4(config: Config) -> ModelArchitecture:
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
-    text = text_model(config, "gemma4_text")
-    vision = nested(config, "vision_config", "gemma4_vision")
-    tower = gemma4_tower(vision, "model.vision_tower.")
-    path = "model.embed_vision.embedding_projection"
-    projector = (linear(path, Part.OTHER, "projector", tower.width, text.hidden_size),)
-    model = combined(config, text, tower, projector)
+    model = text_model(config, "gemma4_text")
+    if config.section("vision_config") is not None:
+        vision = nested(config, "vision_config", "gemma4_vision")
+        tower = gemma4_tower(vision, "model.vision_tower.")
+        path = "model.embed_vision.embedding_projection"
+        projector = (linear(path, Part.OTHER, "projector", tower.width, model.hidden_size),)
+        model = combined(config, model, tower, projector)
     if config.section("audio_config") is None:
         return model
     return replace(model, approximate=(*model.approximate, _NOT_COUNTED.format("audio tower")))
@@ -268,6 +293,8 @@ def llama4(config: Config) -> ModelArchitecture:
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
+    # The head stands inside the text model, where nothing ties it to the embedding.
+    config = config.replaced(tie_word_embeddings=False)
     text = text_model(config, "llama4_text", root="language_model.model.", head="language_model.")
     vision = nested(config, "vision_config", "llama4_vision_model")
     tower = llama4_tower(vision, "vision_model.")
@@ -288,144 +315,3 @@ def mllama(config: Config) -> ModelArchitecture:
     path = "model.multi_modal_projector"
     projector = (linear(path, Part.OTHER, "projector", tower.width, text.hidden_size, bias=True),)
     return combined(config, text, tower, projector)
-
-
-def _qwen(config: Config, text_type: str, vision_type: str, style: QwenVision) -> ModelArchitecture:
-    text = text_model(config, text_type)
-    section = config.section("vision_config")
-    if section is None:
-        config.require("vision_config")
-    vision = section.with_defaults(NESTED_DEFAULTS[vision_type])
-    return combined(config, text, qwen_tower(vision, "model.visual.", style), ())
-
-
-def qwen2_vl(config: Config) -> ModelArchitecture:
-    """Return Qwen2-VL.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    return _qwen(config, "qwen2_vl_text", "qwen2_vl_vision", QWEN2_VL)
-
-
-def qwen2_5_vl(config: Config) -> ModelArchitecture:
-    """Return Qwen2.5-VL.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    return _qwen(config, "qwen2_5_vl_text", "qwen2_5_vl_vision", QWEN2_5_VL)
-
-
-def qwen3_vl(config: Config) -> ModelArchitecture:
-    """Return Qwen3-VL.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    return _qwen(config, "qwen3_vl_text", "qwen3_vl_vision", QWEN3_VL)
-
-
-def qwen3_vl_moe(config: Config) -> ModelArchitecture:
-    """Return Qwen3-VL with experts.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    return _qwen(config, "qwen3_vl_moe_text", "qwen3_vl_vision", QWEN3_VL)
-
-
-def qwen3_5(config: Config) -> ModelArchitecture:
-    """Return Qwen3.5.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    return _qwen(config, "qwen3_5_text", "qwen3_5_vision", replace(QWEN3_VL, deepstack=False))
-
-
-def qwen3_5_moe(config: Config) -> ModelArchitecture:
-    """Return Qwen3.5 with experts.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    style = replace(QWEN3_VL, deepstack=False)
-    return _qwen(config, "qwen3_5_moe_text", "qwen3_5_vision", style)
-
-
-def clip(config: Config) -> ModelArchitecture:
-    """Return CLIP: two towers, compared after a projection each.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    text = nested(config, "text_config", "clip_text_model")
-    tower = clip_tower(nested(config, "vision_config", "clip_vision_model"), "vision_model.")
-    width = config.whole("projection_dim", default=512)
-    hidden = hidden_size(text)
-    part = Part.OTHER
-    outside = (
-        parameter("logit_scale", part, "logit_scale", 1),
-        linear("visual_projection", part, "projector", tower.width, width),
-        linear("text_projection", part, "projector", hidden, width),
-    )
-    return _two_towers(config, text, tower, outside, clip_block(text, causal=True))
-
-
-def siglip(config: Config) -> ModelArchitecture:
-    """Return SigLIP: two towers, compared as they are.
-
-    Raises:
-        InvalidModelConfigError: a key is missing or malformed.
-    """
-    text = nested(config, "text_config", "siglip_text_model")
-    tower = siglip_tower(nested(config, "vision_config", "siglip_vision_model"), "vision_model.")
-    hidden, part = hidden_size(text), Part.OTHER
-    width = text.whole("projection_size", default=hidden)
-    # SiglipTextConfig takes the hidden size where the file names none.
-    width = width if text.has("projection_size") else hidden
-    outside = (
-        parameter("logit_scale", part, "logit_scale", 1),
-        parameter("logit_bias", part, "logit_scale", 1),
-        linear("text_model.head", part, "projector", hidden, width, bias=True),
-    )
-    return _two_towers(config, text, tower, outside, clip_block(text))
-
-
-def _two_towers(
-    config: Config, text: Config, tower: Tower, outside: tuple[Module, ...], block: Block
-) -> ModelArchitecture:
-    """Return a model of two towers; the text's is the last stack."""
-    hidden, rows = hidden_size(text), vocabulary(text)
-    positions = text.whole("max_position_embeddings", at_most=MAX_POSITIONS)
-    at = "text_model."
-    layers: Stack = stack(
-        "text", f"{at}encoder.layers", hidden, (0,) * layer_count(text), lambda _: block
-    )
-    tables = f"{at}embeddings."
-    role = "position_embedding"
-    own = (
-        embedding(f"{tables}token_embedding", rows, hidden),
-        embedding(f"{tables}position_embedding", positions, hidden, role=role),
-        norm(f"{at}final_layer_norm", "final_norm", hidden, bias=True),
-    )
-    family = config.word("model_type", default="clip")
-    return finished(
-        config,
-        ModelArchitecture(
-            model_type=family,
-            model_class=ModelClass.OTHER,
-            hidden_size=hidden,
-            vocab_size=rows,
-            tie_word_embeddings=False,
-            stacks=(*tower.stacks, layers),
-            outside=(*tower.outside, *outside, *own),
-            final_norm=NormKind.LAYER,
-            max_position_embeddings=positions,
-            image_tokens=tower.tokens,
-            # int64 position ids of both towers.
-            buffer_elements=2 * (positions + (tower.tokens or 0)),
-            family="clip",
-        ),
-    )

@@ -21,7 +21,7 @@ from vramgate.costmodel.families.feed_forward import (
     feed_forward_modules,
 )
 from vramgate.costmodel.families.layers import LayerKind
-from vramgate.costmodel.families.llama import ATTENTION_BIAS, MLP_BIAS
+from vramgate.costmodel.families.llama import MLP_BIAS
 from vramgate.costmodel.families.parts import (
     hidden_size,
     layer_count,
@@ -59,6 +59,7 @@ _EXPERTS = ExpertStyle(
         path="mixer.shared_experts",
         names=("up_proj", "down_proj"),
         size_keys=("moe_shared_expert_intermediate_size",),
+        bias=MLP_BIAS,
     ),
 )
 _STYLE = DecoderStyle(
@@ -67,8 +68,6 @@ _STYLE = DecoderStyle(
     final_norm="norm_f",
     attention=AttentionStyle(
         path="mixer.",
-        bias=ATTENTION_BIAS,
-        output_bias=ATTENTION_BIAS,
         position=Position.NONE,
         kv_heads_default=8,
         head_dim_default=128,
@@ -129,7 +128,8 @@ def nemotron_h(config: Config) -> ModelArchitecture:
     sizes = DecoderSizes(hidden, len(words), vocabulary(config), max_positions(config))
     path = _STYLE.root + _STYLE.layers
     layers = stack("decoder", path, hidden, words, lambda word: _block(config, hidden, word))
-    return decoder_around(config, _STYLE, sizes, layers)
+    # The class names no tied weights, so it has both whatever the config says.
+    return decoder_around(config.replaced(tie_word_embeddings=False), _STYLE, sizes, layers)
 
 
 def _block(config: Config, hidden: int, word: str) -> Block:

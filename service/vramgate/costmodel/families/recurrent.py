@@ -26,8 +26,9 @@ from vramgate.costmodel.families.config import (
     shown,
 )
 from vramgate.costmodel.families.decoder import build_decoder, decoder_around, read_sizes
+from vramgate.costmodel.families.gemma import GEMMA_ACTIVATION
 from vramgate.costmodel.families.hybrid import choice
-from vramgate.costmodel.families.llama import ATTENTION_BIAS, GEMMA_ACTIVATION
+from vramgate.costmodel.families.llama import ATTENTION_BIAS
 from vramgate.costmodel.families.parts import (
     HEAD_KEYS,
     convolution,

@@ -4,31 +4,39 @@ from collections.abc import Mapping
 
 from vramgate.costmodel.architecture import ModelArchitecture
 from vramgate.costmodel.families import (
+    albert,
     audio,
+    contrastive,
+    deberta,
     encoder,
     encoder_decoder,
-    encoder_variants,
+    modernbert,
     multimodal,
+    qwen_multimodal,
     t5,
     vision,
 )
 from vramgate.costmodel.families.config import Config
-from vramgate.costmodel.families.decoders import Builder, build_text
+from vramgate.costmodel.families.decoders import DECODERS, Builder, build_text
 
 BUILDERS: Mapping[str, Builder] = {
     "bert": lambda c: encoder.build_encoder(c, encoder.BERT),
     "roberta": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
     "xlm-roberta": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
+    "camembert": lambda c: encoder.build_encoder(c, encoder.ROBERTA),
+    "data2vec-text": lambda c: encoder.build_encoder(c, encoder.DATA2VEC),
+    "mpnet": encoder.build_mpnet,
     "electra": lambda c: encoder.build_encoder(c, encoder.ELECTRA),
     "distilbert": lambda c: encoder.build_encoder(c, encoder.DISTILBERT),
-    "deberta": encoder_variants.build_deberta,
-    "deberta-v2": encoder_variants.build_deberta_v2,
-    "albert": encoder_variants.build_albert,
-    "modernbert": encoder_variants.build_modernbert,
+    "deberta": deberta.build_deberta,
+    "deberta-v2": deberta.build_deberta_v2,
+    "albert": albert.build_albert,
+    "modernbert": modernbert.build_modernbert,
     "vit": vision.build_vit,
     "dinov2": vision.build_dinov2,
     "t5": t5.build_t5,
     "mt5": t5.build_t5,
+    "umt5": t5.build_t5,
     "bart": encoder_decoder.build_bart,
     "mbart": lambda c: encoder_decoder.build_bart(c, encoder_decoder.MBART),
     "m2m_100": lambda c: encoder_decoder.build_bart(c, encoder_decoder.M2M_100),
@@ -37,12 +45,11 @@ BUILDERS: Mapping[str, Builder] = {
     "whisper": lambda c: encoder_decoder.build_bart(c, encoder_decoder.WHISPER),
     "wav2vec2": audio.build_wav2vec2,
     "hubert": audio.build_wav2vec2,
-    "clip": multimodal.clip,
-    "siglip": multimodal.siglip,
+    "clip": contrastive.clip,
+    "siglip": contrastive.siglip,
     "llava": multimodal.llava,
     "llava_next": multimodal.llava_next,
     "llava_onevision": multimodal.llava_next,
-    "vipllava": multimodal.llava,
     "paligemma": multimodal.paligemma,
     "idefics3": multimodal.idefics3,
     "smolvlm": multimodal.idefics3,
@@ -51,13 +58,16 @@ BUILDERS: Mapping[str, Builder] = {
     "mistral3": multimodal.mistral3,
     "llama4": multimodal.llama4,
     "mllama": multimodal.mllama,
-    "qwen2_vl": multimodal.qwen2_vl,
-    "qwen2_5_vl": multimodal.qwen2_5_vl,
-    "qwen3_vl": multimodal.qwen3_vl,
-    "qwen3_vl_moe": multimodal.qwen3_vl_moe,
-    "qwen3_5": multimodal.qwen3_5,
-    "qwen3_5_moe": multimodal.qwen3_5_moe,
+    "qwen2_vl": qwen_multimodal.qwen2_vl,
+    "qwen2_5_vl": qwen_multimodal.qwen2_5_vl,
+    "qwen3_vl": qwen_multimodal.qwen3_vl,
+    "qwen3_vl_moe": qwen_multimodal.qwen3_vl_moe,
+    "qwen3_5": qwen_multimodal.qwen3_5,
+    "qwen3_5_moe": qwen_multimodal.qwen3_5_moe,
 }
+
+TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
+"""Where models of several modalities keep their text model's config."""
 
 
 def build_model(config: Config) -> ModelArchitecture:
@@ -71,4 +81,8 @@ def build_model(config: Config) -> ModelArchitecture:
     builder = BUILDERS.get(model_type)
     if builder is not None:
         return builder(config)
+    if model_type not in DECODERS:
+        for name in TEXT_SECTIONS:
+            if config.section(name) is not None:
+                return multimodal.text_alone(config, name)
     return build_text(config)

@@ -133,6 +133,7 @@ class SharedExpertStyle:
     """Keys of its width; without them it is the routed width times the count."""
     count_keys: tuple[str, ...] = ()
     count_default: int = 0
+    bias: Trait = False
     gate: str | None = None
     """A scalar gate over its output (Qwen)."""
 

@@ -1,4 +1,4 @@
-"""T5, mT5, FLAN-T5 and ByT5.
+"""T5, mT5, UMT5, FLAN-T5 and ByT5.
 
 Source: Raffel et al. 2020, section 2.1, and the modeling file in transformers 5.24.
 """
@@ -27,8 +27,14 @@ from vramgate.costmodel.families.config import (
     Rate,
     Switch,
 )
+from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
-from vramgate.costmodel.families.heads import class_name, language_model_head
+from vramgate.costmodel.families.heads import (
+    Head,
+    class_name,
+    label_count,
+    language_model_head,
+)
 from vramgate.costmodel.families.parts import (
     embedding,
     hidden_size,
@@ -58,6 +64,8 @@ class T5Sizes(NamedTuple):
     buckets: int
     gated: bool
     activation: str
+    bias_everywhere: bool
+    """Every layer has its own position biases (UMT5), not the first for all."""
 
 
 def t5_sizes(config: Config) -> T5Sizes:
@@ -78,6 +86,7 @@ def t5_sizes(config: Config) -> T5Sizes:
         gated=gated,
         # T5Config turns "gated-gelu" into the tanh approximation.
         activation="gelu_new" if projection == "gated-gelu" else activation,
+        bias_everywhere=config.word("model_type", default="t5") == "umt5",
     )
 
 
@@ -100,33 +109,57 @@ def build_t5(config: Config) -> ModelArchitecture:
     ]
     stacks: tuple[Stack, ...] = (encoder,)
     name = class_name(config)
-    encoder_only = name.endswith("EncoderModel")
+    encoder_only = name.endswith(("EncoderModel", "ForTokenClassification"))
     if not encoder_only:
         depth = config.whole("num_decoder_layers", at_most=MAX_LAYERS, default=layers)
         stacks = (encoder, t5_stack(config, sizes, "decoder", depth))
         outside.append(norm("decoder.final_layer_norm", "final_norm", sizes.hidden))
-    headless = name.endswith("Model")
-    if not headless:
-        outside += language_model_head("lm_head", sizes.hidden, rows, tied=tied)
+    head = t5_head(config, sizes.hidden, rows, tied=tied)
     return finished(
         config,
         ModelArchitecture(
             model_type=config.word("model_type", default="t5"),
-            model_class=ModelClass.OTHER if headless else ModelClass.ENCODER_DECODER,
+            model_class=head.model_class,
             hidden_size=sizes.hidden,
             vocab_size=rows,
             tie_word_embeddings=tied,
             stacks=stacks,
-            outside=tuple(outside),
+            outside=(*outside, *head.modules),
             embedding_dropout=config.fraction(T5_DROPOUT),
             family="t5",
         ),
     )
 
 
+def t5_head(config: Config, hidden: int, rows: int, *, tied: bool) -> Head:
+    """Return the language model's head, a classifier's or none.
+
+    Raises:
+        InvalidModelConfigError: the class is not one whose head is known.
+    """
+    name = class_name(config)
+    if not name or name.endswith(("ForConditionalGeneration", "WithLMHeadModel")):
+        modules = language_model_head("lm_head", hidden, rows, tied=tied)
+        return Head(ModelClass.ENCODER_DECODER, modules)
+    if name.endswith("ForSequenceClassification"):
+        at = "classification_head"
+        dense = head_linear(f"{at}.dense", hidden, hidden, role="pooler")
+        out = head_linear(f"{at}.out_proj", hidden, label_count(config))
+        return Head(ModelClass.OTHER, (dense, out))
+    if name.endswith("ForTokenClassification"):
+        classifier = head_linear("classifier", hidden, label_count(config))
+        return Head(ModelClass.OTHER, (classifier,))
+    if name.endswith("ForQuestionAnswering"):
+        span = head_linear("qa_outputs", hidden, label_count(config))
+        return Head(ModelClass.OTHER, (span,))
+    if not name.endswith("Model"):
+        config.refuse("architectures", f"the head of {name!r} is not known")
+    return Head(ModelClass.OTHER, ())
+
+
 def t5_stack(config: Config, sizes: T5Sizes, name: str, layers: int) -> Stack:
     """Return encoder or decoder; the first layer holds the relative position biases all share."""
-    kinds = (True,) + (False,) * (layers - 1)
+    kinds = (True,) + (sizes.bias_everywhere,) * (layers - 1)
     return stack(
         name,
         f"{name}.block",

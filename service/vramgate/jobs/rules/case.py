@@ -1,5 +1,7 @@
 """Case and Finding: what a rule reads and what it says."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vramgate.costmodel.job import TrainingJob
@@ -46,9 +48,28 @@ def divisors_near(number: int, wanted: int) -> str:
     >>> divisors_near(30, 8)
     '6 or 10'
     """
-    below = next((d for d in range(min(wanted, number), 0, -1) if number % d == 0), 1)
-    above = next((d for d in range(wanted, number + 1) if number % d == 0), None)
-    return f"{below}" if above is None or above == below else f"{below} or {above}"
+    return nearest(divisors(number), wanted)
+
+
+def divisors(number: int) -> list[int]:
+    """Return what divides a number, in order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*low, *(number // d for d in low)})
+
+
+def nearest(fitting: Sequence[int], wanted: int) -> str:
+    """Return the numbers on both sides of a wanted one, as words.
+
+    >>> nearest([1, 5, 10, 30], 8)
+    '5 or 10'
+    """
+    below = max((size for size in fitting if size < wanted), default=None)
+    above = min((size for size in fitting if size > wanted), default=None)
+    return " or ".join(str(size) for size in (below, above) if size is not None)
 
 
 def multiples_near(divisor: int, wanted: int) -> str:

@@ -1,9 +1,10 @@
 """Model-parallel sizes against the devices, the model and each other."""
 
+import math
 from collections.abc import Iterator
 
 from vramgate.costmodel.architecture import AttentionKind, Block
-from vramgate.jobs.rules.case import Case, Finding, divisors_near, multiples_near
+from vramgate.jobs.rules.case import Case, Finding, divisors, divisors_near, multiples_near, nearest
 from vramgate.jobs.vocabulary import PipelineSchedule
 
 _SIZES = "parallelism/"
@@ -41,16 +42,30 @@ def tensor_parallel(case: Case) -> Iterator[Finding]:
     size = int(case.job.parallelism.tensor_parallel_size)
     if size == 1:
         return
-    for name, number in sorted(_split_sizes(case)):
-        fits = number % size == 0 or (name == "num_key_value_heads" and size % number == 0)
-        if not fits:
-            yield Finding(
-                field=f"{_SIZES}tensor_parallel_size",
-                code="does_not_divide",
-                detail=f"tensor_parallel_size {size} does not divide {name} {number}",
-                hint=f"try {divisors_near(number, size)}",
-                value=size,
-            )
+    sizes = sorted(_split_sizes(case), key=lambda entry: _ORDER.index(entry[0]))
+    undivided = [f"{name} {number}" for name, number in sizes if not _splits(size, name, number)]
+    if undivided:
+        strict = math.gcd(*(number for name, number in sizes if name != _KEY_VALUE_HEADS))
+        fitting = [
+            wanted
+            for wanted in divisors(strict)
+            if all(_splits(wanted, name, number) for name, number in sizes)
+        ]
+        yield Finding(
+            field=f"{_SIZES}tensor_parallel_size",
+            code="does_not_divide",
+            detail=f"tensor_parallel_size {size} does not divide {' and '.join(undivided)}",
+            hint=f"try {nearest(fitting, size)}",
+            value=size,
+        )
+
+
+_HEADS, _KEY_VALUE_HEADS = "num_attention_heads", "num_key_value_heads"
+_ORDER = (_HEADS, _KEY_VALUE_HEADS, "intermediate_size", "the experts' intermediate_size")
+
+
+def _splits(size: int, name: str, number: int) -> bool:
+    return number % size == 0 or (name == _KEY_VALUE_HEADS and size % number == 0)
 
 
 def _split_sizes(case: Case) -> set[tuple[str, int]]:
@@ -68,9 +83,9 @@ def _block_sizes(block: Block) -> set[tuple[str, int]]:
     sizes: set[tuple[str, int]] = set()
     attention = block.attention
     if attention is not None and attention.kind in {AttentionKind.SOFTMAX, AttentionKind.LATENT}:
-        sizes.add(("num_attention_heads", attention.heads))
-        if attention.kind is AttentionKind.SOFTMAX:
-            sizes.add(("num_key_value_heads", attention.kv_heads))
+        sizes.add((_HEADS, attention.heads))
+        if attention.kind is AttentionKind.SOFTMAX and attention.kv_heads != attention.heads:
+            sizes.add((_KEY_VALUE_HEADS, attention.kv_heads))
     if block.feed_forward is not None:
         sizes.add(("intermediate_size", block.feed_forward.intermediate_size))
     if block.experts is not None:

@@ -53,8 +53,8 @@ def mixed_halves(case: Case) -> Iterator[Finding]:
             hint="write one of them for both",
             value=f"{weights.value}, {compute.value}",
         )
-    gradients = precision.gradients
-    if gradients in HALVES and precision.compute in HALVES and gradients is not precision.compute:
+    gradients = case.said.precision.gradients
+    if gradients in HALVES and compute in HALVES and gradients is not compute:
         yield Finding(
             field="precision/gradients",
             code="conflict",
