@@ -49,7 +49,7 @@ PARALLEL: list[Row] = [
         {"parallelism": {"pipeline_parallel_size": 64}},
         "/job/parallelism/pipeline_parallel_size",
         "pipeline_parallel_size 64 is more than num_hidden_layers 32",
-        "try 32",
+        "write at most 32",
     ),
     (
         {"parallelism": {"pipeline_parallel_size": 8, "virtual_pipeline_stages": 8}},

@@ -60,19 +60,19 @@ class Coefficients:
         unit="bytes",
         source="Fujii et al. 2024 (arXiv 2411.06465) web tool: 0.5 GB a communicator beyond the first",
     )
-    cached_fraction: Coefficient = Coefficient(
-        name="cached_fraction",
-        value=0.10,
-        unit="of allocated",
-        source="what the caching allocator keeps on a roomy card beyond fragmentation: reserved over allocated is "
-        "1.0-1.2 in public runs",
+    cached_transient_fraction: Coefficient = Coefficient(
+        name="cached_transient_fraction",
+        value=0.15,
+        unit="of what comes and goes in a step",
+        source="replaying traced allocations of rows of one length in a simulated caching allocator: 0.03-0.30; "
+        "QwenLM and PEFT public runs",
     )
-    cached_fraction_sharded: Coefficient = Coefficient(
-        name="cached_fraction_sharded",
-        value=0.20,
-        unit="of allocated",
-        source="fms-acceleration, 2-4 cards: pools of the gather and reduce streams; the card shows 24-37 % more than "
-        "allocated at the median, of which the context and NCCL are the constant part",
+    variable_length_factor: Coefficient = Coefficient(
+        name="variable_length_factor",
+        value=2.8,
+        unit="times what comes and goes in a step",
+        source="56 ms-swift benchmark runs whose rows vary in length, default allocator: 2.2-3.9; a simulated "
+        "allocator gives 1.6-3.1 for 8 to 40 random lengths",
     )
 
     def all(self) -> tuple[Coefficient, ...]:

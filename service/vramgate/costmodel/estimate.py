@@ -31,7 +31,7 @@ def estimate_memory(
     Numbers of the job are plain integers here; for arrays see ``peak_bytes``.
     """
     worst = _worst(job)
-    layers = memory_layers(job, worst.peak.bytes, coefficients)
+    layers = memory_layers(worst.step, worst.peak, coefficients)
     architecture = job.architecture
     active = architecture.active_parameters
     lines = bill(worst.step, worst.peak)

@@ -135,6 +135,7 @@ def fused_attention(
     rows = scores.queries if kernel is Kernel.FLASH else round_up(scores.queries, 32)
     log_sum = tape.new(scores.batch * scores.heads * rows, FP32, requires_grad=False)
     tape.reach()
+    tape.attention_bytes = out.size + log_sum.size
     if out.requires_grad:
         kept = [query, key, value, out, log_sum]
         if bias is not None:

@@ -2,13 +2,12 @@
 
 *required* is the least a card must offer for the run to live: allocated, the fragmentation no flush gives back, the
 context, the communicators and the workspaces. *reserved* and *device* are the meters: the caching allocator keeps what
-it does not need while there is room, bounded by the card.
+it does not need while there is room, one pool a stream, bounded by the card.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from vramgate.costmodel.breakdown import Component
 from vramgate.costmodel.coefficients import (
     CUBLAS_HANDLES,
     CUBLAS_WORKSPACE_BYTES,
@@ -16,8 +15,14 @@ from vramgate.costmodel.coefficients import (
     HOPPER,
     Coefficients,
 )
-from vramgate.costmodel.job import TrainingJob
+from vramgate.costmodel.job import Packing, ShardingImplementation, TrainingJob
+from vramgate.costmodel.step import Moment, Step
 from vramgate.units import Bytes, Count, largest, smallest
+
+STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIGHTS)
+"""Components that are allocated once; everything else comes and goes in a step."""
+VARIES_IN_LENGTH = frozenset({"ms-swift"})
+"""Frameworks whose public runs feed rows of varying length: over-long samples are dropped, none is filled up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +34,19 @@ class MemoryLayers:
     device: Bytes
 
 
-def memory_layers(job: TrainingJob, allocated: Bytes, coefficients: Coefficients) -> MemoryLayers:
+def memory_layers(step: Step, peak: Moment, coefficients: Coefficients) -> MemoryLayers:
     """Return the layers above an allocated peak."""
-    fragmentation = _fraction(allocated, _fragmentation(job, coefficients))
+    job = step.job
     outside = outside_allocator_bytes(job, coefficients)
     workspaces = workspace_bytes(job)
-    required = allocated + fragmentation + workspaces + outside
-    sharded = job.hardware.devices
-    cached = _cached(allocated, sharded, coefficients)
-    reserved = allocated + fragmentation + workspaces + cached
-    device = reserved + outside
+    fragmentation = fraction_of(peak.bytes, _fragmentation(job, coefficients))
+    required = peak.bytes + fragmentation + workspaces + outside
+    reserved = peak.bytes + workspaces + _cached(step, peak, coefficients) + _pools(step, peak)
     card = job.hardware.device
     if card is not None:
-        device = largest(smallest(device, card.usable_bytes), required)
-        reserved = largest(smallest(reserved, card.usable_bytes - outside), required - outside)
-    return MemoryLayers(required=required, reserved=reserved, device=device)
+        reserved = smallest(reserved, card.usable_bytes - outside)
+    reserved = largest(reserved, peak.bytes + workspaces)
+    return MemoryLayers(required=required, reserved=reserved, device=reserved + outside)
 
 
 def _fragmentation(job: TrainingJob, coefficients: Coefficients) -> float:
@@ -52,26 +55,45 @@ def _fragmentation(job: TrainingJob, coefficients: Coefficients) -> float:
     return coefficients.fragmentation_fraction.value
 
 
-def _cached(allocated: Bytes, devices: Count, coefficients: Coefficients) -> Bytes:
-    alone = _fraction(allocated, coefficients.cached_fraction.value)
-    shared = _fraction(allocated, coefficients.cached_fraction_sharded.value)
-    several = devices > 1
-    return several * shared + (1 - several) * alone
+def _cached(step: Step, peak: Moment, coefficients: Coefficients) -> Bytes:
+    """Return what the allocator's cache keeps beyond the peak of the main stream."""
+    job = step.job
+    if job.software.expandable_segments:
+        return fraction_of(peak.bytes, coefficients.fragmentation_fraction_expandable.value)
+    transient = peak.bytes - sum(peak.components.get(component, 0) for component in STANDING)
+    varies = job.software.framework in VARIES_IN_LENGTH and job.packing is not Packing.PADDING_FREE
+    if varies:
+        return fraction_of(transient, coefficients.variable_length_factor.value - 1.0)
+    return fraction_of(transient, coefficients.cached_transient_fraction.value)
 
 
-def _fraction(size: Bytes, fraction: float) -> Bytes:
-    """Return a fraction of bytes in whole bytes; the fraction is read to a millionth."""
+def _pools(step: Step, peak: Moment) -> Bytes:
+    """Return the pools of FSDP's side streams: gathered units, and reduced gradients that outlive the step."""
+    plan = step.plan
+    if plan.implementation is not ShardingImplementation.FSDP2 or not plan.gathers:
+        return 0 * peak.bytes
+    states = step.model.states
+    gradients = plan.gradients_share(states.gradients)
+    there = peak.components.get(Component.GRADIENTS, 0)
+    return largest(gradients - there, 0 * gradients) + step.model.outside_states.gathered
+
+
+def fraction_of(size: Bytes, fraction: float) -> Bytes:
+    """Return a fraction of bytes in whole bytes; the fraction is read to a millionth.
+
+    >>> fraction_of(1_000, 0.15)
+    150
+    """
     return size * round(fraction * 1_000_000) // 1_000_000
 
 
 def workspace_bytes(job: TrainingJob) -> int:
     """Return the bytes of cuBLAS workspaces, which the allocator counts but no tensor of the model owns."""
     card = job.hardware.device
-    if card is not None and card.vendor != "NVIDIA":
-        return CUBLAS_HANDLES * CUBLAS_WORKSPACE_BYTES
     capability = card.compute_capability if card is not None else None
-    if capability is not None and capability >= HOPPER:
-        return CUBLAS_HANDLES * CUBLAS_WORKSPACE_HOPPER_BYTES
+    if capability is not None and capability >= HOPPER and card is not None:
+        if card.vendor == "NVIDIA":
+            return CUBLAS_HANDLES * CUBLAS_WORKSPACE_HOPPER_BYTES
     return CUBLAS_HANDLES * CUBLAS_WORKSPACE_BYTES
 
 
@@ -97,4 +119,4 @@ def communicator_count(job: TrainingJob) -> Count:
         layout.context_parallel_size,
         layout.expert_parallel_size,
     )
-    return sum(np.int64(1) * (axis > 1) if not isinstance(axis, int) else int(axis > 1) for axis in axes)
+    return sum(1 * (axis > 1) for axis in axes)

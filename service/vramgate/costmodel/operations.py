@@ -327,6 +327,7 @@ def _base_linear(tape: Tape, x: Tensor, weight: Weight, *, transposed_gradient: 
     requires_grad = x.requires_grad or weight.trainable
     tape.reach()
     out = tape.new(rows * weight.out_features, width, requires_grad=requires_grad)
+    tape.products.append(out.size)
     if out.requires_grad:
         if weight.trainable:
             tape.save(source)

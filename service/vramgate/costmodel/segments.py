@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.tape import CAST, CATEGORIES, GRADIENT, ArrayTape, Tape, Tensor
+from vramgate.costmodel.tape import ACTIVATION, CAST, CATEGORIES, GRADIENT, ArrayTape, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
@@ -50,6 +50,27 @@ class Segment:
     def kept_bytes(self) -> Bytes:
         """All that is kept for backward."""
         return sum(self.kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which outputs per-op selective checkpointing keeps: every second weight product, and attention.
+
+    Source: torchtitan ``parallelize_llama.py`` (``_save_list``, ``mm_recompute_counts``) before and after 0.1.
+    """
+
+    products: bool = True
+    last_product: bool = True
+    """The compiler does not keep the block's last product: nothing of the block needs it."""
+    attention: bool = True
+
+    def selected_bytes(self, tape: Tape) -> Bytes:
+        """Return the bytes kept of one block that ran on ``tape``."""
+        size: Bytes = 0
+        if self.products:
+            chosen = tape.products[::2] if self.last_product else tape.products[:-1:2]
+            size = sum(chosen)
+        return size + tape.attention_bytes * (1 if self.attention else 0)
 
 
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
@@ -117,8 +138,9 @@ def checkpointed_segment(
     requires_grad: bool,
     reentrant: bool,
     accumulating: bool,
+    keeps: "Selection | None" = None,
 ) -> Segment:
-    """Return the segment of a block that keeps only its input and runs again in backward."""
+    """Return the segment of a block that keeps its input, and what ``keeps`` selects, and runs again in backward."""
     first = new_tape(setting, recording=False)
     stream = stream_tensor(first, setting, hidden_size, requires_grad=requires_grad)
     out = block(first, setting, shape, weights, stream)
@@ -135,6 +157,8 @@ def checkpointed_segment(
     kept = tape.by.copy()
     again = block(tape, setting, shape, weights, stream)
     tape.leave_autocast()
+    if keeps is not None:
+        kept[ACTIVATION] = kept[ACTIVATION] + keeps.selected_bytes(tape)
     if not again.requires_grad:
         return Segment(
             forward=forward,

@@ -44,6 +44,7 @@ def _row_tokens(job: TrainingJob) -> Count:
 
 FUSED_LORA_SET = frozenset({"cross_entropy", "rms_norm", "rope"})
 """The set of fms-acceleration (FOAK) and Unsloth; Liger's replaces the loss by its fused linear one instead."""
+COMPILED = frozenset({"rms_norm", "swiglu"})
 MLP_NAMES = frozenset({"gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"})
 
 
@@ -54,6 +55,8 @@ def _kernels_in_use(job: TrainingJob) -> frozenset[str]:
     (fms-acceleration ``fused_ops``; its measured slopes with and without the entry are equal).
     """
     kernels = job.fused_kernels
+    if job.compile:  # the compiler recomputes norms and activations from their inputs
+        kernels = kernels | COMPILED
     if not (kernels >= FUSED_LORA_SET and "swiglu" in kernels):
         return kernels
     targets = job.method.target_modules

@@ -41,7 +41,9 @@ class ShardPlan:
     accumulates_whole: bool
     """Gradients stay unsharded between micro-batches (``no_sync``)."""
     bucket_bytes: Bytes
-    """Communication buckets that stay allocated through backward."""
+    """Communication buckets that live through backward."""
+    standing_buffer_bytes: Bytes
+    """Communication buffers that are never given back."""
     gathered_bytes: Bytes
     """Parameters a framework keeps gathered beyond the running units (ZeRO-3's live parameters)."""
 
@@ -87,22 +89,28 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
         accumulates_whole=fully and not sharding.sync_each_micro_batch and bool(accumulates),
         bucket_bytes=_bucket_bytes(job, gradient_bytes),
+        standing_buffer_bytes=_standing_bytes(job, gradient_bytes),
         gathered_bytes=_live_bytes(job, parameters),
     )
 
 
 def _bucket_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
-    """Return bytes of the buckets gradients are reduced through."""
-    buckets = job.sharding.buckets
-    width = job.precision.compute.bytes
-    implementation = job.sharding.implementation
-    if implementation is ShardingImplementation.DDP:
-        return gradient_bytes  # buckets hold a second copy of every gradient (no bucket views)
-    if implementation is ShardingImplementation.DEEPSPEED and job.sharding.zero_stage >= 1:
-        reduce = smallest(buckets.reduce_elements * width, gradient_bytes)
-        overlapped = 2 if job.sharding.zero_stage >= 3 else 1  # overlap_comm defaults to stage 3
-        return overlapped * reduce
+    """Return bytes of the buckets that appear in backward: DDP's hold a second copy of every gradient."""
+    if job.sharding.implementation is ShardingImplementation.DDP:
+        return gradient_bytes
     return 0 * gradient_bytes
+
+
+def _standing_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
+    """Return bytes of DeepSpeed's reduction buckets, allocated whole whatever there is to reduce.
+
+    Twice where reduction overlaps backward, the default of stage 3 (``overlap_comm``).
+    """
+    sharding = job.sharding
+    if sharding.implementation is not ShardingImplementation.DEEPSPEED or not sharding.zero_stage:
+        return 0 * gradient_bytes
+    buffers = 2 if sharding.zero_stage >= 3 else 1
+    return buffers * sharding.buckets.reduce_elements * job.precision.compute.bytes
 
 
 def _live_bytes(job: TrainingJob, parameters: Count) -> Bytes:

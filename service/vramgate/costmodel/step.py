@@ -16,7 +16,13 @@ from vramgate.costmodel.blocks.ends import (
     rotary_table_bytes,
     shared_mask_bytes,
 )
-from vramgate.costmodel.blocks.loss import fused_linear_loss, fused_loss, standard_loss
+from vramgate.costmodel.blocks.loss import (
+    chunked_loss,
+    compiled_loss,
+    fused_linear_loss,
+    fused_loss,
+    standard_loss,
+)
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
@@ -34,6 +40,7 @@ from vramgate.costmodel.segments import (
     High,
     Parts,
     Segment,
+    Selection,
     block_segment,
     checkpointed_segment,
     new_tape,
@@ -150,6 +157,7 @@ class Step:
             Component.MASTER_WEIGHTS: plan.optimizer_share(states.master) * on_card,
             Component.ACTIVATIONS: input_bytes(self.setting),
             Component.GATHERED_PARAMETERS: self._root_bytes() + plan.gathered_bytes,
+            Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
         }
         if self.resident_gradients:
             self.static[Component.GRADIENTS] = self._resting_gradients()
@@ -306,15 +314,17 @@ class Step:
 
     def _segment(self, run: LayerRun) -> Segment:
         checkpointing = self.job.checkpointing
-        if checkpointing.mode is CheckpointMode.FULL:
+        keeps = per_op_selection(self.job)
+        if checkpointing.mode is CheckpointMode.FULL or keeps is not None:
             segment = checkpointed_segment(
                 self.setting,
                 run.block,
                 run.weights,
                 run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
-                reentrant=checkpointing.reentrant,
+                reentrant=checkpointing.reentrant and keeps is None,
                 accumulating=self._accumulating,
+                keeps=keeps,
             )
         else:
             segment = block_segment(
@@ -400,6 +410,10 @@ class Step:
             tape.drop(hidden)
         elif self.job.loss is Loss.FUSED:
             loss = fused_loss(tape, setting, logits)
+        elif self.job.loss is Loss.CHUNKED:
+            loss = chunked_loss(tape, setting, logits)
+        elif self.job.compile:
+            loss = compiled_loss(tape, logits)
         else:
             loss = standard_loss(tape, setting, logits)
         self._note_restart(tape, Phase.LOSS, "forward of the loss")
@@ -492,6 +506,7 @@ class Step:
             self.job.optimizer,
             all_states_bytes=plan.optimizer_share(states.one_state),
             largest_bytes=plan.optimizer_share(states.largest_state),
+            torch_version=self.job.software.torch,
         )
         if self.job.sharding.offload_optimizer != "none":
             temporary = 0
@@ -501,6 +516,26 @@ class Step:
         parts: Parts = [0] * CATEGORIES
         parts[TEMPORARY] = temporary
         self._note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
+
+
+NOT_A_PLAIN_PRODUCT = frozenset({"nvfp4"})
+"""Formats whose products are operations of their own, which the save list does not know."""
+
+
+def per_op_selection(job: TrainingJob) -> Selection | None:
+    """Return what per-op selective checkpointing keeps, None where the job does not use it.
+
+    Megatron's selective mode recomputes named modules; with a fused attention kernel its default, the attention core,
+    keeps all but the kernel's statistics.
+    """
+    checkpointing = job.checkpointing
+    if checkpointing.mode is not CheckpointMode.SELECTIVE or checkpointing.modules:
+        return None
+    if job.sharding.implementation is ShardingImplementation.MEGATRON:
+        return None
+    return Selection(
+        products=job.precision.linear not in NOT_A_PLAIN_PRODUCT, last_product=not job.compile
+    )
 
 
 def _keeps_gradients(job: TrainingJob) -> bool:

@@ -91,6 +91,10 @@ class Tape:
         """The peak when the last tensor was saved: how far an early-stopping recomputation goes."""
         self.accumulating = False
         """Parameter gradients exist already: new ones are added in place and freed."""
+        self.products: list[Bytes] = []
+        """Sizes of the outputs of weight products, in order: what per-op selective checkpointing chooses from."""
+        self.attention_bytes: Bytes = 0
+        """Output and log-sum-exp of the attention kernel."""
         self.casts: dict[int, Tensor] = {}
         self.left_to_block: list[Tensor] = []
 

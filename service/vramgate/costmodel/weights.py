@@ -210,8 +210,7 @@ def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
         weight.width = weight.rest_width = FP32_BYTES
     if module.path.rsplit(".", 1)[-1] in method.modules_to_save:
         weight.saved_copy_bytes = weight.parameters * weight.rest_width
-        weight.trainable = True
-        weight.width, weight.rest_width = adapter_widths(job)
+        weight.trainable = True  # peft copies the module in its own format; only adapters are cast
     elif method.kind in ADAPTING:
         if module.path.rsplit(".", 1)[-1] in mapped_names(job):
             if is_adapted_parameter(module, method.target_modules):

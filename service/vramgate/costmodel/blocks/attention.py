@@ -185,7 +185,8 @@ def kernel_of(setting: Setting, shape: Attention, width: int) -> Kernel:
 
 def _enables_gqa(setting: Setting, shape: Attention) -> bool:
     return (
-        setting.transformers >= ENABLE_GQA_SINCE
+        setting.software.framework not in REPEATS_HEADS
+        and setting.transformers >= ENABLE_GQA_SINCE
         and setting.software.torch >= ENABLE_GQA_TORCH
         and not needs_mask(setting, shape)
     )
@@ -290,9 +291,15 @@ def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
     )
 
 
+REPEATS_HEADS = frozenset({"torchtitan", "litgpt"})
+"""Frameworks whose own attention copies keys and values to the full head count."""
+
+
 def _repeats(setting: Setting, shape: Attention, kernel: Kernel) -> bool:
     if shape.kv_heads == shape.heads:
         return False
+    if setting.software.framework in REPEATS_HEADS:
+        return True
     if setting.attention is AttentionImplementation.SDPA:
         return kernel is not Kernel.MATH and not _enables_gqa(setting, shape)
     return (

@@ -123,6 +123,72 @@ def _overwritten_backward(tape: Tape, loss: Tensor, wide: Tensor) -> None:
     tape.give(wide, tape.new_gradient(wide.size))
 
 
+FP32_CHUNKS = frozenset({"litgpt"})
+"""Frameworks whose chunked head hands fp32 logits to the loss (Fabric converts the outputs)."""
+CHUNK_ROWS = {"litgpt": 128}
+"""Rows of one sequence a chunk has (litgpt ``lm_head_chunk_size``)."""
+CHUNKS = 8
+"""Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper``."""
+
+
+def chunked_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
+    """Return the cross-entropy of logits made by slices: whole in 16 bits, raised to fp32 slice by slice.
+
+    Every slice's log-softmax is saved, so that fp32 logits as a whole are kept after all; what is saved is the copies.
+    """
+    if setting.architecture.logits_softcap:
+        logits = _soft_capped(tape, logits)
+    framework = setting.software.framework
+    wide = logits
+    if framework in FP32_CHUNKS:
+        wide = cast(tape, logits, FP32)
+        tape.drop(logits)
+    rows = setting.tokens // CHUNKS
+    if framework in CHUNK_ROWS:
+        rows = smallest(setting.tokens, setting.batch * CHUNK_ROWS[framework])
+    chunk = rows * (wide.elements // setting.tokens)
+    log_probabilities = tape.new(wide.elements, FP32, requires_grad=wide.requires_grad)
+    tape.spike(chunk * FP32)
+    loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
+    if loss.requires_grad:
+        tape.save(log_probabilities)
+        tape.record_saving(_chunked_backward, loss, wide, log_probabilities, chunk)
+    tape.drop(log_probabilities)
+    if framework in FP32_CHUNKS:
+        tape.leave_to_block(wide)  # the list of chunks is a name of the training loop
+    else:
+        tape.drop(wide)
+    return loss
+
+
+def _chunked_backward(
+    tape: Tape, loss: Tensor, wide: Tensor, log_probabilities: Tensor, chunk: Count
+) -> None:
+    tape.release(tape.take(loss))
+    tape.spike(2 * chunk * FP32)
+    made = tape.new_gradient(wide.size)
+    tape.drop(log_probabilities)
+    tape.end_block()
+    tape.give(wide, made)
+
+
+def compiled_loss(tape: Tape, logits: Tensor) -> Tensor:
+    """Return the cross-entropy the compiler fuses: the 16-bit logits are kept, their gradient is made beside them."""
+    loss = tape.new(1, FP32, requires_grad=logits.requires_grad)
+    if loss.requires_grad:
+        tape.save(logits)
+        tape.record_saving(_compiled_backward, loss, logits)
+    tape.drop(logits)
+    return loss
+
+
+def _compiled_backward(tape: Tape, loss: Tensor, logits: Tensor) -> None:
+    tape.release(tape.take(loss))
+    made = tape.new_gradient(logits.size)
+    tape.drop(logits)
+    tape.give(logits, made)
+
+
 def chunk_rows(tokens: Count, *, vocab_size: Count, hidden_size: Count) -> Count:
     """Return the rows of logits Liger's fused linear cross-entropy makes at a time.
 

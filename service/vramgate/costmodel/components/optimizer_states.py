@@ -118,8 +118,16 @@ def _factored_bytes(optimizer: Optimizer, trained: Trained, state_width: int) ->
     raise AssertionError(message)
 
 
+TWO_FOREACH_TEMPORARIES_UNTIL = (2, 0)
+"""Up to here ``_multi_tensor_adamw`` divided the square roots out of place: two temporaries of a state's size."""
+
+
 def step_temporary_bytes(
-    optimizer: Optimizer, *, all_states_bytes: Bytes, largest_bytes: Bytes
+    optimizer: Optimizer,
+    *,
+    all_states_bytes: Bytes,
+    largest_bytes: Bytes,
+    torch_version: tuple[int, int],
 ) -> Bytes:
     """Return what the step needs beside weights, gradients and states.
 
@@ -139,7 +147,7 @@ def step_temporary_bytes(
     if name in {OptimizerName.SGD, OptimizerName.SGD_MOMENTUM, OptimizerName.LION}:
         return 0 * all_states_bytes
     if optimizer.implementation == "foreach":
-        return all_states_bytes
+        return (2 if torch_version <= TWO_FOREACH_TEMPORARIES_UNTIL else 1) * all_states_bytes
     if optimizer.implementation == "fused":
         return 0 * all_states_bytes
     return 2 * largest_bytes

@@ -19,6 +19,7 @@ from vramgate.costmodel.families.config import (
 )
 from vramgate.costmodel.families.encoder import (
     BERT,
+    EncoderSizes,
     embedding_modules,
     encoder_around,
     encoder_block,
@@ -47,32 +48,7 @@ def build_albert(config: Config) -> ModelArchitecture:
     """
     sizes = encoder_sizes(config.replaced(embedding_size=_albert_width(config)), ALBERT)
     root, hidden = root_of(config, ALBERT.root), sizes.hidden
-    groups = config.whole("num_hidden_groups", at_most=MAX_LAYERS, default=1)
-    inner = config.whole("inner_group_num", at_most=MAX_LAYERS, default=1)
-    if groups > sizes.layers:
-        detail = f"{groups} groups for {sizes.layers} layers"
-        config.refuse("num_hidden_groups", detail, code="contradiction")
-    if inner * sizes.layers > MAX_LAYERS:
-        config.refuse("inner_group_num", f"more than {MAX_LAYERS} layers", code="out_of_range")
-    block = encoder_block(config, ALBERT, sizes)
-    blocks = tuple(
-        replace(block, modules=tuple(_inside(m, i) for m in block.modules))
-        for _ in range(groups)
-        for i in range(inner)
-    )
-    order = tuple(
-        layer * groups // sizes.layers * inner + i
-        for layer in range(sizes.layers)
-        for i in range(inner)
-    )
-    layers = Stack(
-        name="encoder",
-        hidden_size=hidden,
-        blocks=blocks,
-        layers=order,
-        path=f"{root}encoder.albert_layer_groups",
-        shared=True,
-    )
+    layers = _shared_layers(config, sizes, f"{root}encoder.albert_layer_groups")
     into = linear(
         f"{root}encoder.embedding_hidden_mapping_in",
         Part.EMBEDDING,
@@ -85,7 +61,36 @@ def build_albert(config: Config) -> ModelArchitecture:
     return encoder_around(config, ALBERT, sizes, layers, outside)
 
 
+def _shared_layers(config: Config, sizes: EncoderSizes, path: str) -> Stack:
+    """Return the layers: in groups, each group ``inner_group_num`` layers used over and over."""
+    groups = config.whole("num_hidden_groups", at_most=MAX_LAYERS, default=1)
+    inner = config.whole("inner_group_num", at_most=MAX_LAYERS, default=1)
+    if groups > sizes.layers:
+        detail = f"{groups} groups for {sizes.layers} layers"
+        config.refuse("num_hidden_groups", detail, code="contradiction")
+    if inner * sizes.layers > MAX_LAYERS:
+        config.refuse("inner_group_num", f"more than {MAX_LAYERS} layers", code="out_of_range")
+    block = encoder_block(config, ALBERT, sizes)
+    return Stack(
+        name="encoder",
+        hidden_size=sizes.hidden,
+        blocks=tuple(
+            replace(block, modules=tuple(_inside(m, i) for m in block.modules))
+            for _ in range(groups)
+            for i in range(inner)
+        ),
+        layers=tuple(
+            layer * groups // sizes.layers * inner + i
+            for layer in range(sizes.layers)
+            for i in range(inner)
+        ),
+        path=path,
+        shared=True,
+    )
+
+
 def _albert_width(config: Config) -> int:
+    """Return the width of the embedding."""
     return config.whole("embedding_size", default=128)
 
 

@@ -92,6 +92,7 @@ def logits_softcap(config: Config, style: DecoderStyle) -> bool:
 
 
 def _norm_word(config: Config, style: QueryKeyNorm | None) -> str:
+    """Return how queries and keys are normalised, in the words of ``Attention``."""
     if style is None or not config.flag(style.when):
         return "none"
     return "full" if style.weight is NormWeight.FULL else "head"

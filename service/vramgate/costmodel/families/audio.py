@@ -11,6 +11,7 @@ from vramgate.costmodel.architecture import (
     ModelArchitecture,
     ModelClass,
     Module,
+    ModuleKind,
     NormKind,
     Part,
     Position,
@@ -87,8 +88,7 @@ def build_wav2vec2(config: Config) -> ModelArchitecture:
 def _outside(config: Config, root: str, hidden: int) -> tuple[Module, ...]:
     """Return feature extractor, projection, position convolution and norm."""
     features = _feature_extractor(config, f"{root}feature_extractor.conv_layers.")
-    last = features[-1].out_features if features[-1].role == "patch_embedding" else 0
-    last = last or next(m.out_features for m in features[::-1] if m.role == "patch_embedding")
+    last = next(m.out_features for m in features[::-1] if m.role == "patch_embedding")
     modules = [
         *features,
         linear(
@@ -138,13 +138,10 @@ def _position_convolution(config: Config, path: str, hidden: int) -> tuple[Modul
     inner = f"{path}.parametrizations.weight.original"
     part, role = Part.EMBEDDING, "position_embedding"
     return (
-        Module(path=path, part=part, kind=_POSITION_KIND, role=role, bias=hidden),
+        Module(path=path, part=part, kind=ModuleKind.CONVOLUTION, role=role, bias=hidden),
         parameter(f"{inner}0", part, role, kernel),
         parameter(f"{inner}1", part, role, hidden * hidden // groups * kernel),
     )
-
-
-_POSITION_KIND = convolution("", "", (1, 1), 1).kind
 
 
 def _block(config: Config, hidden: int) -> Block:
@@ -152,30 +149,9 @@ def _block(config: Config, hidden: int) -> Block:
     heads, head_dim = head_count(config, hidden)
     size = config.whole("intermediate_size", at_most=MAX_INTERMEDIATE)
     before = config.flag(Switch("do_stable_layer_norm", default=False))
-    roles = (
-        ("input_norm", "pre_feed_forward_norm")
-        if before
-        else ("post_attention_norm", "post_feed_forward_norm")
-    )
-    modules = (
-        *(
-            linear(f"attention.{path}", Part.ATTENTION, role, hidden, hidden, bias=True)
-            for path, role in _PROJECTIONS
-        ),
-        norm("layer_norm", roles[0], hidden, bias=True),
-        *feed_forward_modules(
-            "feed_forward.",
-            ("intermediate_dense", "output_dense"),
-            hidden,
-            size,
-            gated=False,
-            biases=(True, True),
-        ),
-        norm("final_layer_norm", roles[1], hidden, bias=True),
-    )
     return Block(
         name="attention",
-        modules=modules,
+        modules=_block_modules(hidden, size, before=before),
         attention=Attention(
             heads=heads,
             kv_heads=heads,
@@ -194,4 +170,25 @@ def _block(config: Config, hidden: int) -> Block:
         norm=NormKind.LAYER,
         layout=BlockLayout.PRE_NORM if before else BlockLayout.POST_NORM,
         residual_dropout=config.fraction(Rate(("hidden_dropout",), 0.1)),
+    )
+
+
+def _block_modules(hidden: int, size: int, *, before: bool) -> tuple[Module, ...]:
+    """Return the block's modules; the norms stand before or after their halves."""
+    first, second = (
+        ("input_norm", "pre_feed_forward_norm")
+        if before
+        else ("post_attention_norm", "post_feed_forward_norm")
+    )
+    names = ("intermediate_dense", "output_dense")
+    return (
+        *(
+            linear(f"attention.{path}", Part.ATTENTION, role, hidden, hidden, bias=True)
+            for path, role in _PROJECTIONS
+        ),
+        norm("layer_norm", first, hidden, bias=True),
+        *feed_forward_modules(
+            "feed_forward.", names, hidden, size, gated=False, biases=(True, True)
+        ),
+        norm("final_layer_norm", second, hidden, bias=True),
     )

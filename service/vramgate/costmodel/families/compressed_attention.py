@@ -58,6 +58,7 @@ class _Sizes(NamedTuple):
 
 
 def _sizes(config: Config, hidden: int) -> _Sizes:
+    """Return the widths of the attention."""
     return _Sizes(
         hidden=hidden,
         heads=config.whole(*HEAD_KEYS, at_most=MAX_HEADS),

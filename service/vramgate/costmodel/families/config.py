@@ -237,6 +237,7 @@ class Config:
         return tuple(value)
 
     def _check_length(self, name: str, found: int, length: int | None) -> None:
+        """Refuse a list of another length, or longer than any model is deep."""
         if length is not None and found != length:
             detail = f"it has {found} entries for {length} layers"
             self.refuse(name, detail, code="contradiction", hint="One entry a layer is needed.")

@@ -40,7 +40,7 @@ from vramgate.costmodel.families.parts import (
     stack,
     vocabulary,
 )
-from vramgate.costmodel.families.style import DecoderStyle
+from vramgate.costmodel.families.style import DecoderStyle, MaskBuffer
 
 MixerMaker = Callable[[LayerKind], Mixer]
 """Makes what mixes the tokens in layers of one kind."""
@@ -150,7 +150,8 @@ def buffer_words(style: DecoderStyle, sizes: DecoderSizes, rotary_dim: int) -> i
     Each rotary table is ``inv_freq`` and its original, half a head each.
     """
     positions = sizes.positions or 0
-    mask = positions * positions // 4 if style.mask_buffer else 0
+    masks = {MaskBuffer.ONCE: 1, MaskBuffer.EACH_LAYER: sizes.layers}.get(style.mask_buffer, 0)
+    mask = masks * (positions * positions // 4)
     if style.rotary_table_rows:
         return mask + positions * rotary_dim
     return mask + rotary_dim * style.rotary_tables

@@ -51,6 +51,7 @@ def masked_head(
 
 
 def _bert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return BERT's head of a class."""
     at = "cls.predictions"
     masked = masked_head(
         sizes,
@@ -69,6 +70,7 @@ def _bert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _roberta(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return RoBERTa's head of a class."""
     if name.endswith("ForSequenceClassification"):
         return _two_layer_classifier(sizes)
     return masked_head(
@@ -81,6 +83,7 @@ def _roberta(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _two_layer_classifier(sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return the classifier of RoBERTa and ELECTRA."""
     return (
         head_linear("classifier.dense", sizes.hidden, sizes.hidden, role="pooler"),
         head_linear("classifier.out_proj", sizes.hidden, sizes.labels),
@@ -88,6 +91,7 @@ def _two_layer_classifier(sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _electra(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return ELECTRA's head of a class: generator, discriminator or classifier."""
     if name.endswith("ForSequenceClassification"):
         return _two_layer_classifier(sizes)
     if name.endswith(("ForMaskedLM", "ForCausalLM")):
@@ -106,6 +110,7 @@ def _electra(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _distilbert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return DistilBERT's head of a class."""
     if name.endswith("ForSequenceClassification"):
         return (
             head_linear("pre_classifier", sizes.hidden, sizes.hidden, role="pooler"),
@@ -121,6 +126,7 @@ def _distilbert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _deberta(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return DeBERTa's head of a class."""
     if name.endswith("ForSequenceClassification"):
         return (
             head_linear("pooler.dense", sizes.hidden, sizes.hidden, role="pooler"),
@@ -130,6 +136,7 @@ def _deberta(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
 
 
 def _albert(name: str, sizes: HeadSizes) -> tuple[Module, ...]:
+    """Return ALBERT's head of a class."""
     pooler = head_linear("albert.pooler", sizes.hidden, sizes.hidden, role="pooler")
     if name.endswith("ForSequenceClassification"):
         return (pooler, head_linear("classifier", sizes.hidden, sizes.labels))

@@ -113,16 +113,8 @@ def feed_forward_modules(
         )
         for name, (what, width) in zip(names[:-1], inputs, strict=True)
     )
-    out = linear(
-        prefix + names[-1],
-        part,
-        role + "down",
-        size,
-        hidden,
-        bias=biases[1],
-        copies=copies,
-        kind=kind,
-    )
+    path, what = prefix + names[-1], role + "down"
+    out = linear(path, part, what, size, hidden, bias=biases[1], copies=copies, kind=kind)
     return (*into, out)
 
 
@@ -139,20 +131,7 @@ def expert_feed_forward(
     per_token = experts_per_token(config, style, count)
     size = config.whole(*style.size_keys, at_most=MAX_INTERMEDIATE)
     activation = config.word(*dense.activation_keys, default=dense.activation)
-    modules = [
-        linear(
-            style.router,
-            Part.ROUTER,
-            "router",
-            hidden,
-            count,
-            bias=style.router_bias,
-            kind=style.router_kind,
-        )
-    ]
-    if style.correction_bias is not None:
-        modules.append(parameter(style.correction_bias, Part.ROUTER, "router_bias", count))
-    modules += feed_forward_modules(
+    routed = feed_forward_modules(
         style.path,
         style.names,
         hidden,
@@ -165,7 +144,7 @@ def expert_feed_forward(
         copies=count,
     )
     shared = _shared_experts(config, style, hidden, size, activation)
-    modules += shared.modules if shared is not None else ()
+    beside = shared.modules if shared is not None else ()
     shape = Experts(
         num_experts=count,
         experts_per_token=per_token,
@@ -174,7 +153,17 @@ def expert_feed_forward(
         activation=activation,
         shared=shared.dense if shared is not None else None,
     )
-    return FeedForwardPart(tuple(modules), experts=shape)
+    modules = (*_router(style, hidden, count), *routed, *beside)
+    return FeedForwardPart(modules, experts=shape)
+
+
+def _router(style: ExpertStyle, hidden: int, count: int) -> tuple[Module, ...]:
+    """Return the router and its correction where that is a weight."""
+    bias, kind = style.router_bias, style.router_kind
+    router = linear(style.router, Part.ROUTER, "router", hidden, count, bias=bias, kind=kind)
+    if style.correction_bias is None:
+        return (router,)
+    return (router, parameter(style.correction_bias, Part.ROUTER, "router_bias", count))
 
 
 def experts_per_token(config: Config, style: ExpertStyle, count: int) -> int:

@@ -185,6 +185,7 @@ def _side_paths(config: Config, hidden: int, inputs: int) -> tuple[Module, ...]:
 
 
 def _gemma3n_block(config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]) -> Block:
+    """Return Gemma 3n's block of one kind."""
     mixer = _mixer(config, _GEMMA3N, hidden, kind)
     part = dense_feed_forward(
         config, _GEMMA3N.feed_forward, hidden, ModuleKind.LINEAR, size=kind.size
@@ -278,6 +279,7 @@ def _full_heads(config: Config, hidden: int, local: Heads, *, same: bool) -> Hea
 
 
 def _gemma4_block(config: Config, hidden: int, kind: _Kind, side: tuple[Module, ...]) -> Block:
+    """Return Gemma 4's block of one kind; experts stand beside the dense feed-forward."""
     style = _GEMMA4
     if not kind.window:
         style = replace(style, attention=replace(style.attention, partial_rotary=0.25))

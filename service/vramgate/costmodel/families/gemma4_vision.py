@@ -8,6 +8,7 @@ from vramgate.costmodel.architecture import (
     Block,
     BlockLayout,
     FeedForward,
+    Module,
     Part,
     linear,
 )
@@ -18,6 +19,7 @@ from vramgate.costmodel.families.config import (
 )
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
 from vramgate.costmodel.families.parts import (
+    Heads,
     hidden_size,
     layer_count,
     norm,
@@ -25,6 +27,7 @@ from vramgate.costmodel.families.parts import (
     read_heads,
     stack,
 )
+from vramgate.costmodel.families.style import SANDWICH_NORMS
 from vramgate.costmodel.families.towers import Tower
 
 
@@ -35,32 +38,32 @@ def gemma4_tower(config: Config, root: str) -> Tower:
         InvalidModelConfigError: a key is missing or malformed.
     """
     hidden = hidden_size(config)
+    block = _block(config, hidden)
+    patch = config.whole("patch_size", at_most=MAX_SMALL)
+    rows = 2 * config.whole("position_embedding_size")
+    at, part = f"{root}patch_embedder.", Part.EMBEDDING
+    table = f"{at}position_embedding_table"
+    outside = (
+        parameter(table, part, "position_embedding", rows * hidden),
+        linear(f"{at}input_proj", part, "patch_embedding", 3 * patch * patch, hidden),
+    )
+    path = f"{root}encoder.layers"
+    layers = stack("vision", path, hidden, (0,) * layer_count(config), lambda _: block)
+    return Tower((layers,), outside, hidden)
+
+
+def _block(config: Config, hidden: int) -> Block:
+    """Return the block: Gemma's, over patches."""
     heads = read_heads(config, hidden)
     size = config.whole("intermediate_size", at_most=MAX_INTERMEDIATE)
-    at, part = "self_attn.", Part.ATTENTION
-    # Each linear layer is wrapped in one that may clip its input and output.
-    modules = (
-        linear(f"{at}q_proj.linear", part, "query", hidden, heads.query_size),
-        linear(f"{at}k_proj.linear", part, "key", hidden, heads.kv_size),
-        linear(f"{at}v_proj.linear", part, "value", hidden, heads.kv_size),
-        linear(f"{at}o_proj.linear", part, "attention_output", heads.query_size, hidden),
-        norm(f"{at}q_norm", "query_norm", heads.head_dim),
-        norm(f"{at}k_norm", "key_norm", heads.head_dim),
-        *feed_forward_modules(
-            "mlp.",
-            ("gate_proj.linear", "up_proj.linear", "down_proj.linear"),
-            hidden,
-            size,
-            gated=True,
-        ),
-        norm("input_layernorm", "input_norm", hidden),
-        norm("post_attention_layernorm", "post_attention_norm", hidden),
-        norm("pre_feedforward_layernorm", "pre_feed_forward_norm", hidden),
-        norm("post_feedforward_layernorm", "post_feed_forward_norm", hidden),
-    )
-    block = Block(
+    names = ("gate_proj.linear", "up_proj.linear", "down_proj.linear")
+    return Block(
         name="attention",
-        modules=modules,
+        modules=(
+            *_attention_modules(hidden, heads),
+            *feed_forward_modules("mlp.", names, hidden, size, gated=True),
+            *(norm(place.path, place.role, hidden) for place in SANDWICH_NORMS),
+        ),
         attention=Attention(
             heads=heads.heads,
             kv_heads=heads.kv_heads,
@@ -76,20 +79,16 @@ def gemma4_tower(config: Config, root: str) -> Tower:
         ),
         layout=BlockLayout.SANDWICH,
     )
-    patch = config.whole("patch_size", at_most=MAX_SMALL)
-    positions = config.whole("position_embedding_size")
-    embedder = f"{root}patch_embedder."
-    outside = (
-        parameter(
-            f"{embedder}position_embedding_table",
-            Part.EMBEDDING,
-            "position_embedding",
-            2 * positions * hidden,
-        ),
-        linear(
-            f"{embedder}input_proj", Part.EMBEDDING, "patch_embedding", 3 * patch * patch, hidden
-        ),
+
+
+def _attention_modules(hidden: int, heads: Heads) -> tuple[Module, ...]:
+    """Return the projections, each wrapped in a layer that may clip its input and output."""
+    at, part = "self_attn.", Part.ATTENTION
+    return (
+        linear(f"{at}q_proj.linear", part, "query", hidden, heads.query_size),
+        linear(f"{at}k_proj.linear", part, "key", hidden, heads.kv_size),
+        linear(f"{at}v_proj.linear", part, "value", hidden, heads.kv_size),
+        linear(f"{at}o_proj.linear", part, "attention_output", heads.query_size, hidden),
+        norm(f"{at}q_norm", "query_norm", heads.head_dim),
+        norm(f"{at}k_norm", "key_norm", heads.head_dim),
     )
-    path = f"{root}encoder.layers"
-    layers = stack("vision", path, hidden, (0,) * layer_count(config), lambda _: block)
-    return Tower((layers,), outside, hidden)

@@ -26,6 +26,7 @@ from vramgate.costmodel.families.style import (
     AttentionStyle,
     DecoderStyle,
     FeedForwardStyle,
+    MaskBuffer,
     NormPlace,
     Window,
 )
@@ -69,7 +70,7 @@ _BIGCODE = replace(
     family="gpt_bigcode",
     linear=ModuleKind.LINEAR,
     feed_forward=replace(GPT2.feed_forward, activation="gelu_pytorch_tanh"),
-    mask_buffer=True,
+    mask_buffer=MaskBuffer.ONCE,
 )
 
 
@@ -198,6 +199,7 @@ def local_layers(config: Config, layers: int) -> tuple[bool, ...]:
 _GPT_NEO = replace(
     GPT2,
     family="gpt_neo",
+    mask_buffer=MaskBuffer.EACH_LAYER,
     linear=ModuleKind.LINEAR,
     attention=replace(
         GPT2.attention,

@@ -4,6 +4,7 @@ Source of every trait: the family's modeling file in transformers 5.24.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from vramgate.costmodel.architecture import (
     Attention,
@@ -51,53 +52,86 @@ from vramgate.costmodel.families.style import (
 _LINEAR = ("The activations of linear-attention mixers are approximated.",)
 
 
+class _DeltaSizes(NamedTuple):
+    """The widths of a gated delta net."""
+
+    heads: int
+    key_heads: int
+    key_dim: int
+    value_dim: int
+    kernel: int
+
+    @property
+    def keys(self) -> int:
+        """Width of the keys (or queries) of all heads."""
+        return self.key_heads * self.key_dim
+
+    @property
+    def values(self) -> int:
+        """Width of the values of all heads."""
+        return self.heads * self.value_dim
+
+
+def _delta_sizes(config: Config) -> _DeltaSizes:
+    """Return the widths of a gated delta net."""
+    sizes = _DeltaSizes(
+        heads=config.whole("linear_num_value_heads", at_most=MAX_HEADS, default=32),
+        key_heads=config.whole("linear_num_key_heads", at_most=MAX_HEADS, default=16),
+        key_dim=config.whole("linear_key_head_dim", at_most=MAX_SMALL, default=128),
+        value_dim=config.whole("linear_value_head_dim", at_most=MAX_SMALL, default=128),
+        kernel=config.whole("linear_conv_kernel_dim", at_most=MAX_SMALL, default=4),
+    )
+    if sizes.heads % sizes.key_heads:
+        detail = f"{sizes.key_heads} key heads do not divide {sizes.heads} value heads"
+        config.refuse("linear_num_key_heads", detail, code="contradiction")
+    return sizes
+
+
 def delta_net_mixer(config: Config, hidden: int, *, fused: bool) -> Mixer:
     """Return Qwen's gated delta net; ``fused``: q, k, v, z in one projection (Qwen3-Next).
 
     Source: Yang et al. 2024, Gated Delta Networks.
 
     Raises:
-        InvalidModelConfigError: a size is missing, or the key heads do not divide the value heads.
+        InvalidModelConfigError: a size is malformed, or the key heads do not divide the value
+            heads.
     """
-    key_heads = config.whole("linear_num_key_heads", at_most=MAX_HEADS, default=16)
-    heads = config.whole("linear_num_value_heads", at_most=MAX_HEADS, default=32)
-    if heads % key_heads:
-        detail = f"{key_heads} key heads do not divide {heads} value heads"
-        config.refuse("linear_num_key_heads", detail, code="contradiction")
-    key_dim = config.whole("linear_key_head_dim", at_most=MAX_SMALL, default=128)
-    value_dim = config.whole("linear_value_head_dim", at_most=MAX_SMALL, default=128)
-    kernel = config.whole("linear_conv_kernel_dim", at_most=MAX_SMALL, default=4)
-    keys, values = key_heads * key_dim, heads * value_dim
-    channels = 2 * keys + values
+    sizes = _delta_sizes(config)
+    channels = 2 * sizes.keys + sizes.values
     part, at = Part.ATTENTION, "linear_attn."
     inputs = (
-        (("in_proj_qkvz", channels + values), ("in_proj_ba", 2 * heads))
+        {"in_proj_qkvz": channels + sizes.values, "in_proj_ba": 2 * sizes.heads}
         if fused
-        else (
-            ("in_proj_qkv", channels),
-            ("in_proj_z", values),
-            ("in_proj_b", heads),
-            ("in_proj_a", heads),
-        )
+        else {
+            "in_proj_qkv": channels,
+            "in_proj_z": sizes.values,
+            "in_proj_b": sizes.heads,
+            "in_proj_a": sizes.heads,
+        }
     )
+    convolved = f"{at}conv1d"
     modules = (
-        *(linear(at + path, part, "mixer_in", hidden, width) for path, width in inputs),
-        convolution(f"{at}conv1d", "mixer_conv", (1, channels), kernel, bias=False, part=part),
-        *(parameter(at + n, part, "mixer_parameter", heads) for n in ("dt_bias", "A_log")),
-        norm(f"{at}norm", "mixer_norm", value_dim),
-        linear(f"{at}out_proj", part, "mixer_out", values, hidden),
+        *(linear(at + path, part, "mixer_in", hidden, size) for path, size in inputs.items()),
+        convolution(convolved, "mixer_conv", (1, channels), sizes.kernel, bias=False, part=part),
+        *(parameter(at + n, part, "mixer_parameter", sizes.heads) for n in ("dt_bias", "A_log")),
+        norm(f"{at}norm", "mixer_norm", sizes.value_dim),
+        linear(f"{at}out_proj", part, "mixer_out", sizes.values, hidden),
     )
-    shape = Attention(
+    return Mixer(_delta_shape(sizes), modules)
+
+
+def _delta_shape(sizes: _DeltaSizes) -> Attention:
+    """Return the shape of a gated delta net as what stands in the attention's place."""
+    return Attention(
         kind=AttentionKind.LINEAR,
-        heads=heads,
-        kv_heads=key_heads,
-        head_dim=key_dim,
-        value_head_dim=value_dim,
+        heads=sizes.heads,
+        kv_heads=sizes.key_heads,
+        head_dim=sizes.key_dim,
+        value_head_dim=sizes.value_dim,
         position=Position.NONE,
-        inner_size=values,
-        state_size=key_dim,
+        inner_size=sizes.values,
+        state_size=sizes.key_dim,
     )
-    return Mixer(shape, modules)
 
 
 _QWEN3_NEXT = DecoderStyle(
@@ -135,6 +169,7 @@ def linear_layers(config: Config, layers: int, *, interval: int) -> tuple[str, .
 
 
 def _qwen_hybrid(config: Config, style: DecoderStyle, *, fused: bool) -> ModelArchitecture:
+    """Return a decoder of delta nets and gated attention."""
     hidden, layers = hidden_size(config), layer_count(config)
     make = choice(
         config, style, hidden, lambda: delta_net_mixer(config, hidden, fused=fused), "linear"
@@ -256,6 +291,7 @@ def lfm2(config: Config) -> ModelArchitecture:
 
 
 def _short_convolution(config: Config, hidden: int) -> Mixer:
+    """Return LFM2's gated short convolution."""
     kernel = config.whole("conv_L_cache", at_most=MAX_SMALL, default=3)
     bias = config.flag(Switch("conv_bias", default=False))
     part = Part.ATTENTION

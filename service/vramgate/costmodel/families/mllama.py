@@ -169,6 +169,7 @@ def mllama_tower(config: Config, root: str) -> Tower:
 
 
 def _vision_stack(config: Config, path: str, key: str, build: Callable[[Config], Block]) -> Stack:
+    """Return one of the tower's two stacks."""
     hidden = hidden_size(config)
     block = build(config)
     layers = layer_count(config, key)
@@ -176,6 +177,7 @@ def _vision_stack(config: Config, path: str, key: str, build: Callable[[Config],
 
 
 def _vision_block(config: Config) -> Block:
+    """Return a local layer of the tower."""
     hidden = hidden_size(config)
     heads, head_dim = head_count(config, hidden, "attention_heads", "num_attention_heads")
     size = config.whole("intermediate_size", at_most=MAX_INTERMEDIATE)

@@ -21,6 +21,7 @@ from vramgate.costmodel.families.qwen_vision import (
 
 
 def _qwen(config: Config, text_type: str, vision_type: str, style: QwenVision) -> ModelArchitecture:
+    """Return a text model of one generation with its tower."""
     text = text_model(config, text_type)
     section = config.section("vision_config")
     if section is None:

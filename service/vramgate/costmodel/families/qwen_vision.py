@@ -66,6 +66,8 @@ QWEN3_VL = QwenVision(names=("linear_fc1", "linear_fc2"))
 
 
 class _Sizes(NamedTuple):
+    """The widths of a tower: of a token, inside, of merged patches, and what leaves it."""
+
     hidden: int
     size: int
     merged: int
@@ -102,6 +104,7 @@ def qwen_tower(config: Config, root: str, style: QwenVision) -> Tower:
 
 
 def _sizes(config: Config, style: QwenVision) -> _Sizes:
+    """Return the widths of a tower."""
     hidden = config.whole(style.width_key)
     if style.ratio_key is None:
         size = config.whole("intermediate_size", at_most=MAX_INTERMEDIATE)

@@ -181,6 +181,7 @@ def _rwkv_block(config: Config, hidden: int, *, first: bool) -> Block:
 
 
 def _time_mixing(hidden: int, inner: int) -> tuple[Module, ...]:
+    """Return RWKV's mixing of tokens."""
     part, at = Part.ATTENTION, "attention."
     return (
         *(parameter(f"{at}time_{n}", part, "mixer_parameter", inner) for n in ("decay", "first")),
@@ -196,6 +197,7 @@ def _time_mixing(hidden: int, inner: int) -> tuple[Module, ...]:
 
 
 def _channel_mixing(hidden: int, size: int) -> tuple[Module, ...]:
+    """Return RWKV's mixing of channels."""
     part, at = Part.MLP, "feed_forward."
     return (
         *(

@@ -201,6 +201,14 @@ class ParameterPlace:
     size: int
 
 
+class MaskBuffer(StrEnum):
+    """Whether a boolean mask of max_position_embeddings² is registered, in every version."""
+
+    NONE = "none"
+    ONCE = "once"  # GPTBigCode
+    EACH_LAYER = "each_layer"  # GPT-Neo
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderStyle:
     """One family of decoder-only models; the defaults are Llama's."""
@@ -235,8 +243,7 @@ class DecoderStyle:
     linear: ModuleKind = ModuleKind.LINEAR
     residual_dropout: Rate = NO_DROPOUT
     embedding_dropout: Rate = NO_DROPOUT
-    mask_buffer: bool = False
-    """A boolean mask of max_position_embeddings² is registered, in every version (GPTBigCode)."""
+    mask_buffer: MaskBuffer = MaskBuffer.NONE
     rotary_tables: int = 1
     """Sets of frequencies: 2 where windowed layers have their own (Gemma 3)."""
     rotary_table_rows: bool = False

@@ -118,6 +118,7 @@ def build_vit(config: Config) -> ModelArchitecture:
 
 
 def _vit_head(config: Config, name: str, hidden: int) -> tuple[Module, ...]:
+    """Return ViT's head of a class."""
     if name.endswith("Model"):
         size = config.whole("pooler_output_size", default=hidden)
         return (head_linear("pooler.dense", hidden, size, role="pooler"),)

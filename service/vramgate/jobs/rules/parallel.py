@@ -184,7 +184,7 @@ def pipeline_parallel(case: Case) -> Iterator[Finding]:
             field=f"{_SIZES}pipeline_parallel_size",
             code="out_of_range",
             detail=f"pipeline_parallel_size {stages} is more than num_hidden_layers {layers}",
-            hint=f"try {divisors_near(layers, layers)} or fewer",
+            hint=f"write at most {layers}",
             value=stages,
         )
     elif parts > 1 and stages * parts > layers:

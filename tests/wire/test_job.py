@@ -1,0 +1,438 @@
+"""JobIn: what is taken, what is refused and where, and that it mirrors the domain's description."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from tests.jobs.describing import resolved
+from vramgate.catalog.accelerators import builtin_accelerators
+from vramgate.catalog.models import builtin_models
+from vramgate.costmodel.job import Dtype, MethodKind
+from vramgate.errors import DomainError
+from vramgate.jobs import description as domain
+from vramgate.jobs.resolve import resolve
+from vramgate.wire import job_parts
+from vramgate.wire.job import JobIn, JobOut
+from vramgate.wire.validation import ValidationFailedError, validated
+
+MODEL = {"model": {"name": "meta-llama/Llama-3.1-8B"}}
+
+
+def _refused(body: object) -> dict[str, str]:
+    """Return the pointers of what is refused, and what is said about each."""
+    try:
+        validated(JobIn, body)
+    except ValidationFailedError as error:
+        return {field.pointer: field.detail for field in error.fields}
+    raise AssertionError(f"taken: {body}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "detail"),
+    [
+        ({"micro_batch_size": 0}, "/micro_batch_size", "must be at least 1"),
+        ({"micro_batch_size": -3}, "/micro_batch_size", "must be at least 1"),
+        ({"micro_batch_size": True}, "/micro_batch_size", "should be a whole number"),
+        ({"micro_batch_size": "2"}, "/micro_batch_size", "should be a whole number"),
+        ({"micro_batch_size": 2.5}, "/micro_batch_size", "should be a whole number"),
+        ({"micro_batch_size": [2]}, "/micro_batch_size", "should be a whole number"),
+        ({"micro_batch_size": 10**400}, "/micro_batch_size", "must be at most 65536"),
+        ({"sequence_length": 10**9}, "/sequence_length", "must be at most 16777216"),
+        ({"gradient_accumulation_steps": 0}, "/gradient_accumulation_steps", "at least 1"),
+        ({"hardware": {"devices": 0}}, "/hardware/devices", "must be at least 1"),
+        ({"hardware": {"devices": 2**21}}, "/hardware/devices", "must be at most 1048576"),
+        ({"hardware": {"occupied_bytes": -1}}, "/hardware/occupied_bytes", "at least 0"),
+        (
+            {"hardware": {"device_memory_bytes": 2**60}},
+            "/hardware/device_memory_bytes",
+            "must be at most",
+        ),
+        ({"sharding": {"zero_stage": 4}}, "/sharding/zero_stage", "must be at most 3"),
+        ({"sharding": {"zero_stage": False}}, "/sharding/zero_stage", "whole number"),
+        ({"sharding": {"offload_fraction": 1.5}}, "/sharding/offload_fraction", "at most 1"),
+        ({"sharding": {"offload_fraction": True}}, "/sharding/offload_fraction", "a number"),
+        (
+            {"sharding": {"buckets": {"reduce_elements": 10**20}}},
+            "/sharding/buckets/reduce_elements",
+            "must be at most",
+        ),
+        ({"compile": 1}, "/compile", "must be true or false"),
+        ({"compile": "yes"}, "/compile", "must be true or false"),
+        ({"batch": 4}, "/batch", "is not a field here"),
+        ({"method": {"r": 8}}, "/method/r", "is not a field here"),
+        ({"method": "lorra"}, "/method", "freeze, full, lora, qlora"),
+        ({"method": 7}, "/method", "must be an object"),
+        ({"method": {"kind": "lora", "rank": 0}}, "/method/rank", "at least 1"),
+        ({"method": {"dropout": 1.1}}, "/method/dropout", "at most 1"),
+        ({"method": {"quantization": "int3"}}, "/method/quantization", "gptq-int4"),
+        ({"method": {"target_modules": []}}, "/method/target_modules", "at least 1 item"),
+        ({"method": {"target_modules": 5}}, "/method/target_modules", "regular expression"),
+        ({"method": {"target_modules": ["q", 5]}}, "/method/target_modules/1", "must be text"),
+        (
+            {"method": {"target_modules": ["x" * 300]}},
+            "/method/target_modules/0",
+            "at most 256 characters",
+        ),
+        ({"precision": "bf17"}, "/precision", "bf16-mixed"),
+        ({"precision": {"weights": "fp64"}}, "/precision/weights", "fp32"),
+        ({"precision": {"linear": "fp8"}}, "/precision/linear", "fp8-tensorwise"),
+        ({"optimizer": "adamw2"}, "/optimizer", "paged_adamw_8bit"),
+        ({"optimizer": {"implementation": "apex"}}, "/optimizer/implementation", "foreach"),
+        ({"activation_checkpointing": "some"}, "/activation_checkpointing", "selective"),
+        ({"attention": "flash"}, "/attention", "flash_attention_2"),
+        ({"packing": "yes"}, "/packing", "padding_free"),
+        ({"task": "rlhf"}, "/task", "pretrain"),
+        ({"loss": "none"}, "/loss", "fused_linear"),
+        ({"fused_kernels": ["layer_norm"]}, "/fused_kernels/0", "rms_norm"),
+        ({"fused_kernels": "rope"}, "/fused_kernels", "tuple"),
+        (
+            {"parallelism": {"pipeline_schedule": "fifo"}},
+            "/parallelism/pipeline_schedule",
+            "1f1b",
+        ),
+        ({"hardware": {"accelerator": ""}}, "/hardware/accelerator", "at least 1 character"),
+        ({"software": {"stack": "x" * 513}}, "/software/stack", "at most 512 characters"),
+        ({"software": {"stack": "torch\0"}}, "/software/stack", "NUL"),
+        ({"software": {"stack": "torch \ud800"}}, "/software/stack", "lone surrogates"),
+        ({"hardware": []}, "/hardware", "must be an object"),
+    ],
+)
+def test_refuses_what_is_out_of_shape_at_its_field(
+    fields: dict[str, Any], pointer: str, detail: str
+) -> None:
+    told = _refused({**MODEL, **fields})
+
+    assert pointer in told, told
+    assert detail in told[pointer]
+
+
+@pytest.mark.parametrize(
+    ("model", "detail"),
+    [
+        ({}, "exactly one of name, config and parameters; got none"),
+        ({"name": "a", "parameters": 5}, "got name, parameters"),
+    ],
+)
+def test_a_model_is_given_in_one_way(model: dict[str, Any], detail: str) -> None:
+    assert detail in _refused({"model": model})["/model"]
+
+
+def test_the_model_is_required() -> None:
+    assert _refused({}) == {"/model": "is required"}
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"a": 1}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("config", "detail"),
+    [
+        (_nested(20), "at most 16 deep"),
+        ({"labels": list(range(60_001))}, "at most 60000 values"),
+        ({"a": "x" * 70_000}, "at most 65536 characters"),
+        ({"a": 2**63}, "below 2**63"),
+        ({"a": float("inf")}, "finite"),
+        ({"a": float("nan")}, "finite"),
+        ({"a": "\ud800"}, "lone surrogates"),
+        ({"a\0": 1}, "NUL"),
+        ({"x" * 600: 1}, "Keys of a config"),
+        ({"a": {1, 2}}, "JSON values"),
+        ([], "an object, as in config.json"),
+    ],
+)
+def test_a_config_is_bounded(config: object, detail: str) -> None:
+    told = _refused({"model": {"config": config}})
+
+    assert any(detail in said for said in told.values()), told
+
+
+def test_whole_floats_are_whole_numbers() -> None:
+    # JSON Schema draft 2020-12, 6.1.1: a number with a zero fractional part is an integer.
+    assert JobIn.model_validate({**MODEL, "micro_batch_size": 2.0}).micro_batch_size == 2
+
+
+def test_short_forms_are_objects_inside() -> None:
+    job = JobIn.model_validate(
+        {
+            **MODEL,
+            "method": "lora",
+            "precision": "bf16-mixed",
+            "optimizer": "lion",
+            "activation_checkpointing": "full",
+        }
+    ).to_domain()
+
+    assert job.method.kind is MethodKind.LORA
+    assert (job.precision.weights, job.precision.compute) == (Dtype.FP32, Dtype.BF16)
+    assert job.optimizer.name == "lion"
+    assert job.activation_checkpointing.mode == "full"
+
+
+def test_null_is_not_said() -> None:
+    said = {name: None for name in JobIn.model_fields if name != "model"}
+
+    assert JobIn.model_validate({**MODEL, **said}).to_domain() == domain.JobDescription(
+        model=domain.ModelDescription(name="meta-llama/Llama-3.1-8B")
+    )
+
+
+@pytest.mark.parametrize(
+    ("wire", "description"),
+    [
+        (JobIn, domain.JobDescription),
+        (job_parts.ModelIn, domain.ModelDescription),
+        (job_parts.MethodIn, domain.MethodDescription),
+        (job_parts.PrecisionIn, domain.PrecisionDescription),
+        (job_parts.OptimizerIn, domain.OptimizerDescription),
+        (job_parts.CheckpointingIn, domain.CheckpointingDescription),
+        (job_parts.ParallelismIn, domain.ParallelismDescription),
+        (job_parts.ShardingIn, domain.ShardingDescription),
+        (job_parts.BucketsIn, domain.BucketsDescription),
+        (job_parts.HardwareIn, domain.HardwareDescription),
+        (job_parts.SoftwareIn, domain.SoftwareDescription),
+    ],
+)
+def test_wire_and_domain_have_the_same_fields(
+    wire: type[BaseModel], description: type[Any]
+) -> None:
+    assert list(wire.model_fields) == [one.name for one in dataclasses.fields(description)]
+
+
+def test_every_value_said_reaches_the_domain() -> None:
+    # The normalised job has a value in every field it can; sent in, it must come out the same.
+    for method in ("full", "lora", "qlora", "freeze"):
+        done = resolved(method=method, hardware={"accelerator": "t4", "devices": 2}).description
+
+        body = JobOut.from_domain(done).model_dump(mode="json")
+
+        assert JobIn.model_validate(body).to_domain() == done
+
+
+def test_the_answers_job_is_a_job() -> None:
+    done = resolved(method="qlora").description
+    text = JobOut.from_domain(done).model_dump_json()
+
+    body = json.loads(text)
+
+    assert isinstance(body["method"], dict)
+    assert isinstance(body["precision"], dict)
+    assert isinstance(body["optimizer"], dict)
+    assert isinstance(body["activation_checkpointing"], dict)
+    assert JobIn.model_validate_json(text).to_domain() == done
+
+
+def test_the_schema_shows_both_forms_and_every_bound() -> None:
+    schema = JobIn.model_json_schema()
+
+    method = schema["properties"]["method"]["anyOf"]
+    assert {"$ref": "#/$defs/MethodKind"} in method
+    assert {"$ref": "#/$defs/MethodIn"} in method
+    batch = schema["properties"]["micro_batch_size"]["anyOf"][0]
+    assert batch == {"maximum": 65536, "minimum": 1, "type": "integer"}
+    assert schema["additionalProperties"] is False
+
+
+def _numbers_without_bounds(schema: object, where: str = "") -> list[str]:
+    if isinstance(schema, list):
+        return [hit for part in schema for hit in _numbers_without_bounds(part, where)]
+    if not isinstance(schema, dict):
+        return []
+    hits = [
+        hit for k, part in schema.items() for hit in _numbers_without_bounds(part, f"{where}/{k}")
+    ]
+    if schema.get("type") in {"integer", "number"}:
+        low = {"minimum", "exclusiveMinimum"} & schema.keys()
+        high = {"maximum", "exclusiveMaximum"} & schema.keys()
+        if not (low and high):
+            hits.append(where)
+    return hits
+
+
+def test_every_number_is_bounded() -> None:
+    assert _numbers_without_bounds(JobIn.model_json_schema()) == []
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["lora", "full", "fp8", "bf16", "cpu", "fsdp", "all-linear", "eager"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *JobIn.model_fields,
+                    *job_parts.MethodIn.model_fields,
+                    *job_parts.PrecisionIn.model_fields,
+                    *job_parts.ShardingIn.model_fields,
+                    *job_parts.ParallelismIn.model_fields,
+                ]
+            )
+            | st.text(max_size=8),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_is_taken_or_refused(body: object) -> None:
+    refused = None
+    try:
+        JobIn.model_validate(body)
+    except ValidationError as error:
+        refused = error.errors(include_url=False)
+    assert refused != []
+
+
+def _part(shape: type[BaseModel], values: dict[str, st.SearchStrategy[Any]]) -> Any:  # noqa: ANN401
+    assert values.keys() <= shape.model_fields.keys()
+    return st.fixed_dictionaries({}, optional=values)
+
+
+_sizes = st.sampled_from([1, 2, 3, 4, 8, 16, 64])
+_flags = st.booleans()
+_dtypes = st.sampled_from(list(Dtype))
+
+
+def _enumerated(shape: type[BaseModel], field: str) -> st.SearchStrategy[Any]:
+    definitions = shape.model_json_schema()["$defs"]
+    (reference,) = [
+        one["$ref"].rsplit("/", 1)[-1]
+        for one in shape.model_json_schema()["properties"][field]["anyOf"]
+        if "$ref" in one and "enum" in definitions[one["$ref"].rsplit("/", 1)[-1]]
+    ]
+    return st.sampled_from(definitions[reference]["enum"])
+
+
+valid_jobs = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(
+            [
+                {"name": "meta-llama/Llama-3.1-8B"},
+                {"name": "openai-community/gpt2"},
+                {"name": "mistralai/Mixtral-8x7B-v0.1"},
+                {"name": "TheBloke/Mistral-7B-v0.1-GPTQ"},
+                {"name": "google-t5/t5-small"},
+                {"name": "google/gemma-2-9b"},
+                {"parameters": 3_000_000_000},
+            ]
+        )
+    },
+    optional={
+        "method": _part(
+            job_parts.MethodIn,
+            {
+                "kind": _enumerated(job_parts.MethodIn, "kind"),
+                "rank": st.integers(1, 65_536),
+                "target_modules": st.sampled_from(
+                    ["all-linear", ["q_proj"], ["nope"], ".*q.*", "(a*)*"]
+                ),
+                "quantization": _enumerated(job_parts.MethodIn, "quantization"),
+                "dora": _flags,
+                "adapter_dtype": _dtypes,
+                "trainable_layers": st.integers(1, 4096),
+                "double_quant": _flags,
+            },
+        ),
+        "task": _enumerated(JobIn, "task"),
+        "precision": _part(
+            job_parts.PrecisionIn,
+            {
+                "weights": _dtypes,
+                "compute": _dtypes,
+                "autocast": _flags,
+                "gradients": _dtypes,
+                "master_weights": _flags,
+                "optimizer_states": _dtypes,
+                "linear": _enumerated(job_parts.PrecisionIn, "linear"),
+            },
+        ),
+        "optimizer": _enumerated(JobIn, "optimizer"),
+        "micro_batch_size": st.integers(1, 65_536),
+        "sequence_length": st.integers(1, 2**24),
+        "gradient_accumulation_steps": st.integers(1, 2**20),
+        "packing": _enumerated(JobIn, "packing"),
+        "activation_checkpointing": _part(
+            job_parts.CheckpointingIn,
+            {
+                "mode": _enumerated(job_parts.CheckpointingIn, "mode"),
+                "every_n_layers": st.integers(1, 4096),
+                "offload": _flags,
+                "reentrant": _flags,
+            },
+        ),
+        "attention": _enumerated(JobIn, "attention"),
+        "loss": _enumerated(JobIn, "loss"),
+        "parallelism": _part(
+            job_parts.ParallelismIn,
+            {
+                "tensor_parallel_size": _sizes,
+                "pipeline_parallel_size": _sizes,
+                "context_parallel_size": _sizes,
+                "expert_parallel_size": _sizes,
+                "sequence_parallel": _flags,
+                "pipeline_schedule": _enumerated(job_parts.ParallelismIn, "pipeline_schedule"),
+                "virtual_pipeline_stages": _sizes,
+            },
+        ),
+        "sharding": _part(
+            job_parts.ShardingIn,
+            {
+                "implementation": _enumerated(job_parts.ShardingIn, "implementation"),
+                "zero_stage": st.integers(0, 3),
+                "shard_group_size": _sizes,
+                "offload_optimizer": _enumerated(job_parts.ShardingIn, "offload_optimizer"),
+                "offload_parameters": _enumerated(job_parts.ShardingIn, "offload_parameters"),
+            },
+        ),
+        "hardware": _part(
+            job_parts.HardwareIn,
+            {
+                "accelerator": st.sampled_from(["t4", "h100-sxm5-80gb", "a100", "nothing"]),
+                "devices": st.integers(1, 2**20),
+                "device_memory_bytes": st.integers(1, 2**50),
+                "occupied_bytes": st.integers(0, 2**40),
+            },
+        ),
+        "software": _part(
+            job_parts.SoftwareIn,
+            {
+                "framework": st.sampled_from(
+                    ["trl", "megatron", "torchtitan", "unsloth", "deepspeed", "x"]
+                ),
+                "stack": st.sampled_from(["transformers 4.48", "torch 2.1", "peft 0.11"]),
+            },
+        ),
+    },
+)
+
+
+@given(valid_jobs)
+def test_any_job_in_shape_resolves_or_is_refused_with_its_fields(body: dict[str, Any]) -> None:
+    description = JobIn.model_validate(body).to_domain()
+    refused = done = None
+    try:
+        done = resolve(description, models=builtin_models(), accelerators=builtin_accelerators())
+    except DomainError as error:
+        refused = error.fields
+    if done is not None:
+        again = JobIn.model_validate(JobOut.from_domain(done.description).model_dump(mode="json"))
+        assert again.to_domain() == done.description
+    else:
+        assert refused
+        assert all(field.pointer.startswith("/job/") for field in refused)
