@@ -95,3 +95,9 @@ def test_an_unknown_field_leads_to_the_one_that_was_meant(name: str, path: str |
         validated(EstimateRequest, body)
     meant = f"; did you mean {path}?" if path else ""
     assert [field.detail for field in caught.value.fields] == [f"is not a field here{meant}"]
+
+
+def test_the_own_words_of_a_shape_are_kept() -> None:
+    with pytest.raises(ValidationFailedError) as caught:
+        validated(EstimateRequest, {"job": {"model": {"config": []}}})
+    assert caught.value.message == "/job/model/config: should be an object, as in config.json."

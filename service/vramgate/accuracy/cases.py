@@ -133,7 +133,9 @@ def _rows(text: str, name: str) -> Iterable[_Row]:
             ) from error
 
 
-def _row(value: Mapping[str, Any]) -> _Row:
+def _row(value: Any) -> _Row:  # noqa: ANN401 whatever a line holds
+    if not isinstance(value, dict):
+        raise TypeError("a row is an object")
     for field, reader in _READERS.items():
         if field in value:
             return reader(value)

@@ -35,6 +35,15 @@ class Share:
     fraction: float | None
 
 
+def relative_error(predicted_bytes: int, measured_bytes: int) -> float:
+    """Return predicted / measured - 1, from the difference so that a round error is round.
+
+    >>> relative_error(95, 100)
+    -0.05
+    """
+    return (predicted_bytes - measured_bytes) / measured_bytes
+
+
 def error_figures(errors: Sequence[float]) -> ErrorFigures:
     """Return the figures of signed errors; percentiles are interpolated linearly.
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from vramgate.accuracy.cases import Kind, Layer, LengthIs, MeasuredCase
-from vramgate.accuracy.figures import SHORT, ErrorFigures, Share, error_figures, share
+from vramgate.accuracy.figures import (
+    SHORT,
+    ErrorFigures,
+    Share,
+    error_figures,
+    relative_error,
+    share,
+)
 from vramgate.accuracy.predictions import LayerBytes, NoPrediction, Prediction, predict
 from vramgate.catalog.site import Catalogs
 
@@ -129,7 +136,7 @@ def error_on(layer: Layer, measured_bytes: int | None, predicted: LayerBytes) ->
     """Return predicted / measured - 1 on the layer that was measured."""
     if measured_bytes is None:
         return None
-    return predicted.as_reported(layer) / measured_bytes - 1
+    return relative_error(predicted.as_reported(layer), measured_bytes)
 
 
 def _outcome(case: MeasuredCase, catalogs: Catalogs) -> CaseResult | NotEstimated:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vramgate.accuracy.cases import OracleRow
-from vramgate.accuracy.figures import share
+from vramgate.accuracy.figures import relative_error, share
 from vramgate.accuracy.predictions import NoPrediction, predict
 from vramgate.catalog.site import Catalogs
 
@@ -124,7 +124,7 @@ def _outcome(row: OracleRow, catalogs: Catalogs) -> OracleResult | NotCovered:
             id=row.id, family=row.family, reason=prediction.reason, error_fraction=None
         )
     estimated = prediction.layers.allocated_bytes
-    error = estimated / row.peak_bytes - 1
+    error = relative_error(estimated, row.peak_bytes)
     if prediction.stated_limits:
         reason = " ".join(prediction.stated_limits)
         return NotCovered(id=row.id, family=row.family, reason=reason, error_fraction=error)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import neg, pos
 
 from vramgate.accuracy.cases import PeerPredictions
 from vramgate.accuracy.measured import CaseResult, MeasuredFigures, error_on, measured_figures
@@ -48,70 +49,65 @@ class Column:
     """Smaller is better."""
 
 
-def _itself(value: float) -> float:
-    return value
-
-
-def _more_is_better(value: float) -> float:
-    return -value
-
-
 COLUMNS = (
     Column(
         name="median_error_fraction",
         title="median error",
         value=lambda figures: figures.exact.median_error_fraction,
-        badness=_itself,
+        badness=pos,
     ),
     Column(
         name="p90_error_fraction",
         title="90th percentile",
         value=lambda figures: figures.exact.p90_error_fraction,
-        badness=_itself,
+        badness=pos,
     ),
     Column(
         name="within_10_percent_fraction",
         title="within ±10 %",
         value=lambda figures: figures.exact.within_10_percent_fraction,
-        badness=_more_is_better,
+        badness=neg,
     ),
     Column(
         name="mean_error_fraction",
-        title="mean",
+        title="mean error",
         value=lambda figures: figures.exact.mean_error_fraction,
         badness=abs,
     ),
     Column(
         name="under_by_5_percent_fraction",
-        title="under by > 5 %",
+        title="under by over 5 %",
         value=lambda figures: figures.exact.under_by_5_percent_fraction,
-        badness=_itself,
+        badness=pos,
     ),
     Column(
         name="mean_of_source_medians_fraction",
-        title="mean of sources",
+        title="mean of sources’ medians",
         value=lambda figures: figures.mean_of_source_medians_fraction,
-        badness=_itself,
+        badness=pos,
     ),
     Column(
         name="bound_fraction",
-        title="covers the bound",
+        title="covers a bound",
         value=lambda figures: figures.bound.fraction,
-        badness=_more_is_better,
+        badness=neg,
     ),
     Column(
         name="out_of_memory_fraction",
-        title="sees the OOM",
+        title="refuses what ran out",
         value=lambda figures: figures.out_of_memory.fraction,
-        badness=_more_is_better,
+        badness=neg,
     ),
     Column(
         name="ran_fraction",
-        title="lets run",
+        title="accepts what ran",
         value=lambda figures: figures.ran.fraction,
-        badness=_more_is_better,
+        badness=neg,
     ),
 )
+
+ERROR_COLUMNS = 6
+"""How many of the columns are about errors; the others are one-sided questions."""
 
 
 def peers_report(

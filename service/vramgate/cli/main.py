@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from vramgate import __version__
+from vramgate.cli.accuracy import accuracy
 from vramgate.cli.estimate import estimate
 from vramgate.cli.openapi import openapi
 from vramgate.cli.serve import serve
@@ -15,7 +16,7 @@ from vramgate.errors import DomainError
 REFUSED = 2
 """The exit code where the input, not the service, is at fault."""
 
-_COMMANDS: tuple[Callable[..., Any], ...] = (serve, estimate, openapi)
+_COMMANDS: tuple[Callable[..., Any], ...] = (serve, estimate, accuracy, openapi)
 
 cli = typer.Typer(
     name="vramgate",

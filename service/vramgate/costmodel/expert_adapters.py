@@ -15,7 +15,6 @@ CONVERTS_SINCE_TRANSFORMERS = (5, 0)
 _MIXTRAL_NAMES = frozenset({"gate", "w1", "w2", "w3"})
 _QWEN_NAMES = frozenset({"gate", "gate_proj", "up_proj", "down_proj"})
 _QWEN_FAMILIES = (
-    "qwen2_moe",
     "qwen3_moe",
     "qwen3_next",
     "deepseek_v2",

@@ -259,7 +259,13 @@ class Software:
     torch: tuple[int, int] = (2, 13)
     transformers: tuple[int, int] = (5, 24)
     peft: tuple[int, int] = (0, 21)
+    named: tuple[tuple[str, tuple[int, int]], ...] = ()
+    """Components whose version was stated, not inferred, with it."""
     expandable_segments: bool = False
+
+    def stated(self, component: str) -> tuple[int, int] | None:
+        """Return a component's version where it was stated."""
+        return next((version for name, version in self.named if name == component), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

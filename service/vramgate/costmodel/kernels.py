@@ -175,6 +175,7 @@ def eager_attention(
     softcap: bool,
     scales: bool,
     dropout_probability: float,
+    probability_width: int | None = None,
 ) -> Tensor:
     """Return attention written in Python: every step of the score matrix is a tensor of its own.
 
@@ -197,7 +198,8 @@ def eager_attention(
     wide = cast(tape, logits, FP32 if softmax_fp32 or tape.autocast else width)
     probabilities = activation(tape, wide, saves_output=True)
     tape.drop(wide)
-    narrow = cast(tape, probabilities, query.width if softmax_fp32 else probabilities.width)
+    asked = query.width if probability_width is None else probability_width
+    narrow = cast(tape, probabilities, asked if softmax_fp32 else probabilities.width)
     tape.drop(probabilities, logits)
     dropped = dropout(tape, narrow, dropout_probability)
     tape.drop(narrow)

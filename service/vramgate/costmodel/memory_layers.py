@@ -7,7 +7,9 @@ it does not need while there is room, one pool a stream, bounded by the card.
 
 from dataclasses import dataclass
 
-from vramgate.costmodel.breakdown import Component
+import numpy as np
+
+from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.coefficients import (
     CUBLAS_HANDLES,
     CUBLAS_WORKSPACE_BYTES,
@@ -19,10 +21,12 @@ from vramgate.costmodel.job import Packing, ShardingImplementation, TrainingJob
 from vramgate.costmodel.step import Moment, Step
 from vramgate.units import Bytes, Count, largest, smallest
 
+PER_MILLE = 1_000
 STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIGHTS)
 """Components that are allocated once; everything else comes and goes in a step."""
-VARIES_IN_LENGTH = frozenset({"ms-swift"})
-"""Frameworks whose public runs feed rows of varying length: over-long samples are dropped, none is filled up."""
+WANDERING = (Component.ACTIVATIONS, Component.LOGITS, Component.TEMPORARIES)
+VARIES_IN_LENGTH = {"ms-swift": (1, 99)}
+"""Frameworks that feed rows of varying length up to a version: over-long samples dropped, none filled up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +65,42 @@ def _cached(step: Step, peak: Moment, coefficients: Coefficients) -> Bytes:
     if job.software.expandable_segments:
         return fraction_of(peak.bytes, coefficients.fragmentation_fraction_expandable.value)
     transient = peak.bytes - sum(peak.components.get(component, 0) for component in STANDING)
-    varies = job.software.framework in VARIES_IN_LENGTH and job.packing is not Packing.PADDING_FREE
-    if varies:
-        return fraction_of(transient, coefficients.variable_length_factor.value - 1.0)
+    if _varies_in_length(job):
+        wanders, stands = _wandering(step, peak)
+        cached = stands + wanders * _length_factor(step, coefficients) // PER_MILLE
+        return largest(cached - peak.bytes, 0 * peak.bytes)
     return fraction_of(transient, coefficients.cached_transient_fraction.value)
+
+
+def _length_factor(step: Step, coefficients: Coefficients) -> Count:
+    """Return how often the cache holds what comes and goes, in thousandths: more for short rows than for long ones."""
+    floor = coefficients.variable_length_floor.value
+    extra = coefficients.variable_length_extra.value
+    scale = coefficients.variable_length_scale.value
+    factor = floor + extra / (1.0 + (step.setting.sequence / scale) ** 1.5)
+    thousandths = np.rint(factor * PER_MILLE).astype(np.int64)
+    return int(thousandths) if np.ndim(thousandths) == 0 else thousandths
+
+
+def _varies_in_length(job: TrainingJob) -> bool:
+    last = VARIES_IN_LENGTH.get(job.software.framework)
+    if last is None or job.sharding.implementation is ShardingImplementation.MEGATRON:
+        return False
+    stated = job.software.stated(job.software.framework)
+    return job.packing is not Packing.PADDING_FREE and (stated is None or stated <= last)
+
+
+def _wandering(step: Step, peak: Moment) -> tuple[Bytes, Bytes]:
+    """Return the largest sum of tensors whose size follows the rows, and what stands beside it."""
+    wanders: Bytes = 0
+    stands: Bytes = peak.bytes
+    for moment in step.moments:
+        if moment.phase in {Phase.LOAD, Phase.OPTIMIZER_STEP}:
+            continue
+        size = sum(moment.components.get(component, 0) for component in WANDERING)
+        if size > wanders:
+            wanders, stands = size, moment.bytes - size
+    return wanders, stands
 
 
 def _pools(step: Step, peak: Moment) -> Bytes:

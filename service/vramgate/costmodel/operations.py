@@ -240,6 +240,18 @@ def dropout(tape: Tape, x: Tensor, probability: float) -> Tensor:
     return out
 
 
+def keep_with(tape: Tape, kept: Tensor, *others: Tensor) -> None:
+    """Keep ``others`` for backward because ``kept`` is a view of the storage they are in."""
+    if kept.requires_grad or any(other.requires_grad for other in others):
+        for other in others:
+            tape.save(other)
+        tape.record(_let_go, *others)
+
+
+def _let_go(tape: Tape, *others: Tensor) -> None:
+    tape.drop(*others)
+
+
 # -- views ------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +291,30 @@ def _concatenate_backward(tape: Tape, out: Tensor, parts: tuple[Tensor, ...]) ->
             gradient.owners += 1
             tape.give(part, gradient)
     tape.release(gradient)
+
+
+# -- sequence parallelism -----------------------------------------------------------------------------------------
+
+
+def gather_sequence(tape: Tape, x: Tensor, ranks: Count, *, keeps_shard: bool) -> Tensor:
+    """Return the whole sequence put together from the ranks of a tensor-parallel group.
+
+    ``keeps_shard``: what a product saves of it is the rank's shard, gathered again in backward (Megatron).
+    """
+    out = tape.new(x.elements * ranks, x.width, requires_grad=x.requires_grad)
+    if keeps_shard:
+        out.shard = x
+    if out.requires_grad:
+        tape.record(_cast_backward, out, x)
+    return out
+
+
+def scatter_sequence(tape: Tape, x: Tensor, ranks: Count) -> Tensor:
+    """Return the rank's shard of a sum over the group (reduce-scatter)."""
+    out = tape.new(x.elements // ranks, x.width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.record(_cast_backward, out, x)
+    return out
 
 
 # -- matrix products with a weight --------------------------------------------------------------------------------
@@ -366,7 +402,7 @@ def _linear_backward(
         made = tape.new_gradient(source.size, is_view=True)
     tape.release(gradient)
     if weight.trainable:
-        tape.drop(source)
+        tape.release_saved(source)
     if kept_weight is not None and source.requires_grad:
         tape.drop(kept_weight)
     if made_weight is not None:
@@ -385,6 +421,8 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     """
     width = tape.compute_width
     source = cast(tape, x, width)
+    if tape.saves_quantized_inputs:
+        keep_with(tape, source, source)
     _dequantize(tape, weight, width)
     rows = x.elements // weight.in_features
     tape.reach()
@@ -457,7 +495,7 @@ def rms_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
 
     Kept: the input in fp32, the inverse root mean square, and (where the norm's weight trains) the normalised input.
     """
-    rows = x.elements // weight.elements
+    rows = x.elements // weight.in_features
     wide = cast(tape, x, FP32)
     tape.spike(wide.size)  # the square
     inverse = tape.new(rows, FP32, requires_grad=False)
@@ -536,7 +574,7 @@ def _normalise_backward(tape: Tape, wide: Tensor, inverse: Tensor) -> None:
 
 def rms_norm_plus_one(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     """Return ``x`` through Gemma's RMSNorm: fp32 all through, multiplied by one plus the weight, then cast back."""
-    rows = x.elements // weight.elements
+    rows = x.elements // weight.in_features
     wide = cast(tape, x, FP32)
     tape.spike(wide.size)
     inverse = tape.new(rows, FP32, requires_grad=False)
@@ -585,7 +623,7 @@ def fused_rms_norm(tape: Tape, x: Tensor, weight: Weight, *, in_place: bool) -> 
 
     ``in_place``: the gradient of the output is overwritten with the input's.
     """
-    rows = x.elements // weight.elements
+    rows = x.elements // weight.in_features
     out = tape.new(x.elements, x.width, requires_grad=x.requires_grad or weight.trainable)
     inverse = tape.new(rows, FP32, requires_grad=False)
     tape.reach()
@@ -625,10 +663,17 @@ def layer_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
 
     Autocast runs it in fp32.
     """
-    source = cast(tape, x, FP32) if tape.autocast else cast(tape, x, x.width)
-    rows = x.elements // weight.elements
+    source = cast(tape, x, FP32 if tape.autocast else x.width)
+    out = layer_norm_kernel(tape, source, weight)
+    tape.drop(source)
+    return out
+
+
+def layer_norm_kernel(tape: Tape, source: Tensor, weight: Weight) -> Tensor:
+    """Return PyTorch's LayerNorm of ``source`` in its own format; a weight of no elements has no gradient."""
+    rows = source.elements // weight.in_features
     out = tape.new(
-        source.elements, source.width, requires_grad=x.requires_grad or weight.trainable
+        source.elements, source.width, requires_grad=source.requires_grad or weight.trainable
     )
     statistics = tape.new(2 * rows, FP32, requires_grad=False)
     tape.reach()
@@ -636,7 +681,7 @@ def layer_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
         tape.save(source)
         tape.save(statistics)
         tape.record_saving(_layer_norm_backward, out, source, statistics, weight)
-    tape.drop(source, statistics)
+    tape.drop(statistics)
     return out
 
 
@@ -653,3 +698,15 @@ def _layer_norm_backward(
     tape.drop(source, statistics)
     if made is not None:
         tape.give(source, made)
+
+
+def vector_gradient(tape: Tape, weight: Weight | None) -> None:
+    """Let a small parameter that trains (a scale, a sink, a bias) leave its gradient when backward comes here."""
+    if weight is not None and weight.trainable and tape.recording:
+        tape.record(_keep_whole_gradient, weight)
+
+
+def _keep_whole_gradient(tape: Tape, weight: Weight) -> None:
+    size = weight.parameters * weight.width
+    tape.allocate(size)
+    tape.keep_parameter_gradient(size)

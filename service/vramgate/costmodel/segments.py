@@ -44,6 +44,8 @@ class Segment:
     """Autocast's weight copies that checkpointing does not save but the cache holds until autocast ends."""
     stream_bytes: Bytes = 0
     """The outgoing stream."""
+    stream_width: int = 2
+    """Bytes of an element of the outgoing stream."""
     requires_grad: bool = True
 
     @property
@@ -76,15 +78,18 @@ class Selection:
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
     """Return a tape for this setting."""
     kind = ArrayTape if setting.is_array else Tape
-    return kind(
+    tape = kind(
         autocast=setting.autocast, compute_width=setting.compute_width, recording=recording
     )
+    tape.saves_quantized_inputs = setting.saves_quantized_inputs
+    return tape
 
 
 def stream_tensor(tape: Tape, setting: Setting, hidden_size: Count, *, requires_grad: bool) -> Tensor:
     """Return the incoming residual stream, alive."""
     return tape.new(
-        setting.tokens * hidden_size, setting.stream_width, requires_grad=requires_grad
+        setting.tokens // setting.sequence_ranks * hidden_size,
+        setting.stream_width, requires_grad=requires_grad
     )
 
 
@@ -115,6 +120,7 @@ def block_segment(
             backward=High(),
             gradients=0,
             stream_bytes=stream_bytes,
+            stream_width=out.width,
             requires_grad=False,
         )
     tape.peak, tape.peak_by = tape.live, kept
@@ -126,7 +132,22 @@ def block_segment(
         backward=High(bytes=tape.peak, parts=tape.peak_by),
         gradients=tape.by[GRADIENT],
         stream_bytes=stream_bytes,
+        stream_width=out.width,
     )
+
+
+KEEPS_CACHE = {"gpt_bigcode": (4, 57)}
+"""Families whose key-value cache stays on under checkpointing, up to a version of transformers: each layer's fused
+projection is held to the end of the step (traced in 4.45)."""
+
+
+def _cache_bytes(setting: Setting, shape: Block, out: Tensor) -> Bytes:
+    last = KEEPS_CACHE.get(setting.model_type)
+    attention = shape.attention
+    if last is None or attention is None or setting.transformers > last:
+        return 0 * setting.tokens
+    width = attention.query_size + attention.key_size + attention.value_size
+    return setting.tokens * width * out.width
 
 
 def checkpointed_segment(
@@ -159,6 +180,7 @@ def checkpointed_segment(
     tape.leave_autocast()
     if keeps is not None:
         kept[ACTIVATION] = kept[ACTIVATION] + keeps.selected_bytes(tape)
+    kept[ACTIVATION] = kept[ACTIVATION] + _cache_bytes(setting, shape, again)
     if not again.requires_grad:
         return Segment(
             forward=forward,
@@ -167,6 +189,7 @@ def checkpointed_segment(
             gradients=0,
             casts_until_forward_ends=casts,
             stream_bytes=stream_bytes,
+            stream_width=out.width,
             requires_grad=False,
         )
     recomputed = tape.peak if reentrant else tape.reached
@@ -191,4 +214,5 @@ def checkpointed_segment(
         gradients=tape.by[GRADIENT],
         casts_until_forward_ends=casts,
         stream_bytes=stream_bytes,
+        stream_width=out.width,
     )

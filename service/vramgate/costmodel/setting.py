@@ -31,6 +31,9 @@ def setting_of(job: TrainingJob) -> Setting:
         packing=job.packing,
         fused_kernels=_kernels_in_use(job),
         software=job.software,
+        sequence_ranks=job.parallelism.tensor_parallel_size
+        if job.parallelism.sequence_parallel
+        else 1,
     )
 
 

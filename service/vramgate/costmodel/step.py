@@ -17,6 +17,7 @@ from vramgate.costmodel.blocks.ends import (
     shared_mask_bytes,
 )
 from vramgate.costmodel.blocks.loss import (
+    REBINDS_UNTIL,
     chunked_loss,
     compiled_loss,
     fused_linear_loss,
@@ -33,7 +34,8 @@ from vramgate.costmodel.job import (
     ShardingImplementation,
     TrainingJob,
 )
-from vramgate.costmodel.operations import linear
+from vramgate.costmodel.blocks.decoder import KEEPS_SHARDS
+from vramgate.costmodel.operations import FP32, gather_sequence, linear
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
 from vramgate.costmodel.segments import (
@@ -59,6 +61,8 @@ from vramgate.costmodel.tape import (
 )
 from vramgate.units import Bytes, ceil_div, largest
 
+KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
+"""Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
 
@@ -287,14 +291,16 @@ class Step:
         return tape, stream
 
     def _forward_run(self, run: LayerRun, states: States) -> None:
-        trains_below = self.stream_requires_grad
-        counts = [run.count]
-        if not trains_below and run.count > 1:
-            # The first block with a trainable weight gets no gradient for its input; those after it do.
-            counts = [1, run.count - 1]
         extra = self._gathered(states, self.plan.forward_units)
-        for count in counts:
+        left = run.count
+        while left:
+            entered = self.stream_requires_grad, self.setting.stream_width
             segment = self._segment(run)
+            # The first block with a trainable weight gets no gradient for its input, and a block may widen the
+            # stream; those after it are as each other.
+            same = entered == (self.stream_requires_grad, self.setting.stream_width)
+            count = left if same else 1
+            left -= count
             before = count - 1
             self._hold(segment.kept, before)
             self.held[CAST] += before * segment.casts_until_forward_ends
@@ -336,6 +342,8 @@ class Step:
                 accumulating=self._accumulating,
             )
         self.stream_requires_grad = segment.requires_grad
+        if segment.stream_width != self.setting.stream_width:
+            self.setting = replace(self.setting, stream_width=segment.stream_width)
         return self._thinned(run, segment)
 
     def _thinned(self, run: LayerRun, segment: Segment) -> Segment:
@@ -391,11 +399,20 @@ class Step:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
         setting, outside = self.setting, self.model.outside
         tape = self._new_tape()
-        elements = setting.tokens * self.job.architecture.hidden_size
+        shard = setting.tokens // setting.sequence_ranks
         stream = tape.new(
-            elements, setting.stream_width, requires_grad=self.stream_requires_grad
+            shard * self.job.architecture.hidden_size,
+            setting.stream_width,
+            requires_grad=self.stream_requires_grad,
         )
         hidden = last_hidden(tape, setting, outside, stream)
+        if self.job.parallelism.sequence_parallel:
+            keeps = self.job.software.framework in KEEPS_SHARDS
+            gathered = gather_sequence(
+                tape, hidden, setting.sequence_ranks, keeps_shard=keeps
+            )
+            tape.drop(hidden)
+            hidden = gathered
         weight = output_weight(outside)
         logits = None
         if self.job.loss is not Loss.FUSED_LINEAR:
@@ -412,12 +429,14 @@ class Step:
             loss = fused_loss(tape, setting, logits)
         elif self.job.loss is Loss.CHUNKED:
             loss = chunked_loss(tape, setting, logits)
-        elif self.job.compile:
+        elif compiles_loss(self.job):
             loss = compiled_loss(tape, logits)
         else:
             loss = standard_loss(tape, setting, logits)
         self._note_restart(tape, Phase.LOSS, "forward of the loss")
         tape.leave_autocast()
+        outputs = self._kept_output_bytes()
+        tape.allocate(outputs, LOGITS)
         self._drop_casts_of_forward(tape)
         tape.restart_peak()
         loss.gradient = tape.new_gradient(loss.size)
@@ -425,8 +444,18 @@ class Step:
         self._note_restart(tape, Phase.LOSS, "backward of the loss")
         tape.category = TEMPORARY
         tape.backward()
+        tape.free(outputs, LOGITS)
+        self.held[LOGITS] += outputs
         self._note_restart(tape, Phase.BACKWARD, "backward of the output layer")
         self.held[GRADIENT] += tape.by[GRADIENT]
+
+    def _kept_output_bytes(self) -> Bytes:
+        """Return the logits a training loop's name keeps through backward: fp32 where the model rebinds them."""
+        if self.job.software.framework not in KEEPS_OUTPUTS or self.job.loss is not Loss.STANDARD:
+            return 0 * self.setting.tokens
+        rebinds = self.setting.transformers <= REBINDS_UNTIL
+        width = FP32 if rebinds else self.setting.compute_width
+        return self.setting.tokens * self.job.architecture.vocab_size * width
 
     def _drop_casts_of_forward(self, tape: Tape) -> None:
         self._drop_casts()
@@ -516,6 +545,26 @@ class Step:
         parts: Parts = [0] * CATEGORIES
         parts[TEMPORARY] = temporary
         self._note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
+
+
+TITAN_COMPILES_LOSS_SINCE = (0, 1)
+TORCH_OF_COMPILED_TITAN_LOSS = (2, 8)
+RECENT_FORMATS = frozenset({"mxfp8", "nvfp4"})
+
+
+def compiles_loss(job: TrainingJob) -> bool:
+    """Return whether the compiler sees the loss: where a whole model is compiled; in torchtitan since February 2025.
+
+    Nothing stated: torchtitan's first published runs, which did not (torchtitan d1f62be7).
+    """
+    if not job.compile or job.software.framework != "torchtitan":
+        return job.compile
+    titan, torch = job.software.stated("torchtitan"), job.software.stated("torch")
+    if titan is not None:
+        return titan >= TITAN_COMPILES_LOSS_SINCE
+    if torch is not None:
+        return torch >= TORCH_OF_COMPILED_TITAN_LOSS
+    return job.precision.linear in RECENT_FORMATS
 
 
 NOT_A_PLAIN_PRODUCT = frozenset({"nvfp4"})

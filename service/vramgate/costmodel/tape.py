@@ -53,7 +53,17 @@ class Tensor:
     shares.
     """
 
-    __slots__ = ("base", "category", "elements", "gradient", "holders", "requires_grad", "size", "width")
+    __slots__ = (
+        "base",
+        "category",
+        "elements",
+        "gradient",
+        "holders",
+        "requires_grad",
+        "shard",
+        "size",
+        "width",
+    )
 
     def __init__(self, elements: Count, width: int, category: int, *, requires_grad: bool) -> None:
         self.elements = elements
@@ -64,6 +74,8 @@ class Tensor:
         self.requires_grad = requires_grad
         self.gradient: Gradient | None = None
         self.base: Tensor | None = None
+        self.shard: Tensor | None = None
+        """What is saved in this tensor's place: the shard it is gathered from."""
 
 
 Backward = Callable[..., None]
@@ -91,6 +103,8 @@ class Tape:
         """The peak when the last tensor was saved: how far an early-stopping recomputation goes."""
         self.accumulating = False
         """Parameter gradients exist already: new ones are added in place and freed."""
+        self.saves_quantized_inputs = False
+        """bitsandbytes before 0.43.2: 4-bit products keep their inputs though nothing needs them."""
         self.products: list[Bytes] = []
         """Sizes of the outputs of weight products, in order: what per-op selective checkpointing chooses from."""
         self.attention_bytes: Bytes = 0
@@ -140,6 +154,10 @@ class Tape:
         base.holders += 1
         return view
 
+    def release_saved(self, tensor: Tensor) -> None:
+        """Let an operation's saved tensor go."""
+        self.drop(tensor.shard or tensor)
+
     def hold(self, tensor: Tensor) -> None:
         """Give ``tensor`` one more name."""
         (tensor.base or tensor).holders += 1
@@ -154,6 +172,7 @@ class Tape:
 
     def save(self, tensor: Tensor) -> None:
         """Let an operation keep ``tensor`` (the whole storage where it is a view) for backward."""
+        tensor = tensor.shard or tensor
         tensor = tensor.base or tensor
         tensor.holders += 1
         if tensor.category == TEMPORARY:

@@ -123,13 +123,21 @@ def held_weights(
 ) -> dict[str, Weight]:
     """Return each module's weight by role, as method and precision hold it.
 
+    A role that occurs again is numbered: ``position_embedding#2`` is the decoder's of an encoder-decoder.
+
     ``in_block``: modules of a block are quantised by QLoRA, those outside stay whole. ``trainable_layer``: with
     partial freezing, whether this layer trains.
     """
-    return {
-        module.role: held_weight(module, job, in_block=in_block, trainable_layer=trainable_layer)
-        for module in modules
-    }
+    weights: dict[str, Weight] = {}
+    for module in modules:
+        role, number = module.role, 1
+        while role in weights:
+            number += 1
+            role = f"{module.role}#{number}"
+        weights[role] = held_weight(
+            module, job, in_block=in_block, trainable_layer=trainable_layer
+        )
+    return weights
 
 
 def held_weight(

@@ -7,7 +7,7 @@ every linear layer but the head.
 
 from collections.abc import Mapping
 
-from vramgate.costmodel.architecture import ModelArchitecture, ModuleKind, Part
+from vramgate.costmodel.architecture import ModelArchitecture, ModelClass, ModuleKind, Part
 
 ALL_LINEAR = "all-linear"
 
@@ -87,16 +87,24 @@ def all_paths(architecture: ModelArchitecture) -> tuple[str, ...]:
         for block in stack.blocks
         for module in block.modules
     )
-    return tuple(dict.fromkeys((*inside, *(module.path for module in architecture.outside))))
+    outside = (module.path for module in architecture.outside)
+    return tuple(dict.fromkeys((*inside, *outside, *tied_head(architecture))))
 
 
 def outside_paths(architecture: ModelArchitecture) -> tuple[str, ...]:
     """Return the names outside the blocks that can be adapted: head, embedding, projector."""
-    return tuple(
+    names = [
         module.path
         for module in architecture.outside
         if module.is_linear or module.kind is ModuleKind.EMBEDDING or module.part is Part.HEAD
-    )
+    ]
+    return tuple(dict.fromkeys((*names, *tied_head(architecture))))
+
+
+def tied_head(architecture: ModelArchitecture) -> tuple[str, ...]:
+    """Return the head that exists as a module, but has the embedding's weight."""
+    tied = architecture.tie_word_embeddings and architecture.model_class is ModelClass.CAUSAL
+    return ("lm_head",) if tied else ()
 
 
 def is_named(path: str, names: tuple[str, ...]) -> bool:

@@ -27,6 +27,8 @@ from vramgate.jobs.vocabulary import Quantization
 ADAPTER_KINDS = frozenset({MethodKind.LORA, MethodKind.QLORA})
 BITSANDBYTES_4BIT = frozenset({Quantization.NF4, Quantization.FP4})
 _NEVER_UPCAST = frozenset({Quantization.GPTQ_INT4, Quantization.GPTQ_INT8})
+_OWN_ADAPTERS = frozenset({"litgpt", "torchtune", "torchtitan", "megatron", "unsloth"})
+"""Frameworks that split or name projections their own way before adapters are put on."""
 _SHARDS = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
 
 
@@ -57,7 +59,8 @@ def find_method(
     """Return the method with every field that matters for its kind.
 
     ``base_dtype``: the dtype of the weights around the adapters. ``engine_casts``: the training
-    engine casts the whole module, adapters included, to it (DeepSpeed's ``module.bfloat16()``).
+    engine holds every parameter, adapters included, in it, beside an fp32 master copy (DeepSpeed
+    ``engine.py`` ``_configure_distributed_model``; Megatron's params_dtype).
     """
     said, ledger = setting.said.method, setting.ledger
     if kind is MethodKind.FREEZE:
@@ -113,17 +116,19 @@ def _named(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names, or what they mean in a model whose modules are called otherwise."""
     architecture = setting.model.architecture
     paths = block_paths(architecture, stacked_experts=False) + outside_paths(architecture)
-    if any(is_named(path, names) for path in paths):
-        return names
-    meant = meant_paths(architecture, names)
+    idle = tuple(name for name in names if not any(is_named(p, (name,)) for p in paths))
+    if not idle or (idle != names and setting.framework not in _OWN_ADAPTERS):
+        return names  # peft passes over names that match nothing beside some that do
+    meant = meant_paths(architecture, idle)
     if not meant:
         return names
     setting.ledger.warn(
         "targets_renamed",
-        f"{setting.model.name} has no {', '.join(names)}: {', '.join(meant)} do their work and were"
+        f"{setting.model.name} has no {', '.join(idle)}: {', '.join(meant)} do their work and were"
         " taken. peft itself refuses the names.",
     )
-    return meant
+    kept = tuple(name for name in names if name not in idle)
+    return kept + tuple(path for path in meant if not is_named(path, kept))
 
 
 def _matched(setting: Setting, pattern: str) -> tuple[str, ...]:
@@ -172,7 +177,7 @@ def _adapter_dtype(
         return said
     if engine_casts:
         return setting.ledger.take(
-            "method.adapter_dtype", Default(base_dtype, "DeepSpeed casts the module (engine.py)")
+            "method.adapter_dtype", Default(base_dtype, "the engine holds every parameter in it")
         )
     default = defaults.kbit_dtype if kind is MethodKind.QLORA else defaults.dtype
     value = default.value or base_dtype

@@ -16,7 +16,7 @@ from vramgate.jobs.precision import PrecisionPreset, preset_description
 from vramgate.jobs.setting import Setting
 
 HALVES = frozenset({Dtype.BF16, Dtype.FP16})
-_KEEPS_MASTER = frozenset({ShardingImplementation.DEEPSPEED, ShardingImplementation.MEGATRON})
+KEEPS_MASTER = frozenset({ShardingImplementation.DEEPSPEED, ShardingImplementation.MEGATRON})
 _ADAPTERS = frozenset({MethodKind.LORA, MethodKind.QLORA})
 
 
@@ -101,7 +101,7 @@ def _framework_preset(
     if defaults.fp16_without_bf16 and not setting.bf16 and default.value in _FP16_INSTEAD:
         default = Default(_FP16_INSTEAD[default.value], f"{default.source}; the card lacks bf16")
     formats = preset_description(default.value)
-    if sharding.implementation in _KEEPS_MASTER and formats.compute in HALVES:
+    if sharding.implementation in KEEPS_MASTER and formats.compute in HALVES:
         default = Default(_MASTER[formats.compute], f"{default.source} under its engine")
         formats = preset_description(default.value)
     setting.ledger.take("precision", default)
@@ -150,7 +150,7 @@ def _master(
         weights in HALVES
         and compute is weights
         and not said.autocast
-        and sharding.implementation in _KEEPS_MASTER
+        and sharding.implementation in KEEPS_MASTER
     ):
         return on(f"{sharding.implementation.value}: 16-bit weights keep an fp32 copy")
     return off("vramgate: no engine that keeps one")

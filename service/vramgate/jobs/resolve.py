@@ -8,7 +8,6 @@ from vramgate.costmodel.breakdown import Assumption, EstimateWarning
 from vramgate.costmodel.job import (
     Dtype,
     Hardware,
-    ShardingImplementation,
     Software,
     TrainingJob,
 )
@@ -18,7 +17,7 @@ from vramgate.jobs.ledger import Ledger
 from vramgate.jobs.method import ADAPTER_KINDS, find_method, method_kind
 from vramgate.jobs.model import find_model
 from vramgate.jobs.normalised import normalised
-from vramgate.jobs.number_formats import find_formats, find_precision
+from vramgate.jobs.number_formats import KEEPS_MASTER, find_formats, find_precision
 from vramgate.jobs.optimizer import find_optimizer
 from vramgate.jobs.rules.case import Case
 from vramgate.jobs.rules.check import check_job
@@ -115,8 +114,7 @@ def _training_job(setting: Setting, *, hardware: Hardware, software: Software) -
         kind,
         sharding,
         base_dtype=base_dtype,
-        engine_casts=formats.master_weights is True
-        and sharding.implementation is ShardingImplementation.DEEPSPEED,
+        engine_casts=formats.master_weights is True and sharding.implementation in KEEPS_MASTER,
     )
     optimizer = find_optimizer(setting, sharding)
     kernels = said.fused_kernels
@@ -138,7 +136,7 @@ def _training_job(setting: Setting, *, hardware: Hardware, software: Software) -
         sequence_length=find_sequence_length(setting),
         gradient_accumulation_steps=accumulation,
         packing=find_packing(setting, task, int(micro_batch)),
-        checkpointing=find_checkpointing(setting),
+        checkpointing=find_checkpointing(setting, kind, sharding),
         attention=find_attention(setting, formats),
         loss=find_loss(setting, task),
         fused_kernels=frozenset(kernels),

@@ -12,7 +12,7 @@ from vramgate.jobs.frameworks.registry import (
     near_frameworks,
 )
 from vramgate.jobs.ledger import Default, Ledger, off
-from vramgate.jobs.stack import Stack, parse_stack
+from vramgate.jobs.stack import NEWEST, Stack, Version, parse_stack
 
 # Which framework a stack text speaks of, the most telling component first.
 _TELLING = (
@@ -63,6 +63,7 @@ def find_software(said: SoftwareDescription, ledger: Ledger) -> KnownSoftware:
             torch=stack.torch,
             transformers=stack.transformers,
             peft=stack.peft,
+            named=_stated(stack),
             expandable_segments=ledger.said_or(
                 "software.expandable_segments",
                 said.expandable_segments,
@@ -71,6 +72,14 @@ def find_software(said: SoftwareDescription, ledger: Ledger) -> KnownSoftware:
         ),
         said_stack=stack.completed(said.stack),
     )
+
+
+def _stated(stack: Stack) -> tuple[tuple[str, Version], ...]:
+    """Return the stated versions beside those that have fields of their own.
+
+    The answer's job states what was inferred of those: were they here, it would be another job.
+    """
+    return tuple(sorted(item for item in stack.named.items() if item[0] not in NEWEST))
 
 
 def _framework(said: str | None, stack: Stack, ledger: Ledger) -> str:

@@ -131,8 +131,8 @@ def matched_modules(
                 if pattern.fullmatch(f"{prefix.format(layer)}{path}"):
                     found[path] = None
                     prefixes.add(prefix)
-            if time.monotonic() > deadline:
-                raise UnsafePatternError("it takes too long; write the names out as a list")
+                if time.monotonic() > deadline:
+                    raise UnsafePatternError("it takes too long; write the names out as a list")
     found |= dict.fromkeys(name for name in outside if pattern.fullmatch(name))
     hit = sum(
         any(

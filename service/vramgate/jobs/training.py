@@ -5,15 +5,19 @@ from vramgate.costmodel.job import (
     Checkpointing,
     CheckpointMode,
     Loss,
+    MethodKind,
     Packing,
     Parallelism,
+    Sharding,
+    ShardingImplementation,
     Task,
 )
 from vramgate.jobs.attention_defaults import transformers_attention
 from vramgate.jobs.description import PrecisionDescription
-from vramgate.jobs.ledger import Default, off
+from vramgate.jobs.ledger import Default, off, on
 from vramgate.jobs.number_formats import HALVES
 from vramgate.jobs.setting import Setting
+from vramgate.jobs.sharding import FULL_SHARD
 from vramgate.jobs.vocabulary import PipelineSchedule
 
 USUAL_SEQUENCE = 2048
@@ -104,7 +108,7 @@ def find_packing(setting: Setting, task: Task, micro_batch_size: int) -> Packing
     return setting.ledger.take("packing", default)
 
 
-def find_checkpointing(setting: Setting) -> Checkpointing:
+def find_checkpointing(setting: Setting, kind: MethodKind, sharding: Sharding) -> Checkpointing:
     """Return activation checkpointing complete."""
     said, ledger, defaults = (
         setting.said.activation_checkpointing,
@@ -127,10 +131,8 @@ def find_checkpointing(setting: Setting) -> Checkpointing:
         return Checkpointing()
     reentrant = said.reentrant
     if reentrant is None:
-        selective = off("torch: selective checkpointing is non-reentrant")
         reentrant = ledger.take(
-            "activation_checkpointing.reentrant",
-            selective if mode is CheckpointMode.SELECTIVE else defaults.reentrant,
+            "activation_checkpointing.reentrant", _reentrant(setting, mode, kind, sharding)
         )
     offload = said.offload
     if offload is None and mode is CheckpointMode.FULL and defaults.offload.value:
@@ -142,6 +144,27 @@ def find_checkpointing(setting: Setting) -> Checkpointing:
         reentrant=reentrant,
         modules=said.modules or (),
     )
+
+
+def _reentrant(
+    setting: Setting, mode: CheckpointMode, kind: MethodKind, sharding: Sharding
+) -> Default[bool]:
+    """Return whether checkpointing is reentrant, which some trainers let sharding decide.
+
+    Sources: ms-swift ``trainers/mixin.py`` ``_fix_gradient_checkpointing``; TRL
+    ``trainer/sft_trainer.py``: PEFT with ZeRO-3 forces it (TRL issue 2514).
+    """
+    if mode is CheckpointMode.SELECTIVE:
+        return off("torch: selective checkpointing is non-reentrant")
+    implementation = sharding.implementation
+    if setting.framework == "ms-swift" and implementation is ShardingImplementation.DDP:
+        return off("ms-swift default under DDP")
+    zero_3 = (
+        implementation is ShardingImplementation.DEEPSPEED and sharding.zero_stage == FULL_SHARD
+    )
+    if setting.framework == "trl" and zero_3 and kind in {MethodKind.LORA, MethodKind.QLORA}:
+        return on("TRL: adapters under ZeRO-3 need it")
+    return setting.defaults.checkpointing.reentrant
 
 
 def find_attention(setting: Setting, formats: PrecisionDescription) -> AttentionImplementation:

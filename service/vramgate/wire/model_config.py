@@ -39,7 +39,7 @@ def _checked_leaf(value: object) -> None:
 def _bounded(value: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever JSON holds
     """Return the object where every part of it is bounded JSON."""
     if not isinstance(value, dict):
-        raise PydanticCustomError("dict_type", "Input should be an object, as in config.json")
+        raise PydanticCustomError("model_config", "Input should be an object, as in config.json")
     level: list[object] = [value]
     nodes = 0
     for _ in range(MAX_DEPTH):

@@ -30,9 +30,7 @@ def _whole(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
         return value
     if kind is float and value.is_integer():
         return int(value)
-    if kind is bool or not isinstance(value, int):
-        raise PydanticCustomError("whole_number", "Input should be a whole number")
-    return int(value)
+    raise PydanticCustomError("whole_number", "Input should be a whole number")
 
 
 def _number(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds

@@ -82,7 +82,9 @@ def short_value(value: object) -> bool | int | float | str | None:
 def sentence(finding: Mapping[str, Any]) -> str:
     """Return what a finding says, to stand behind the name of the field."""
     template = _SENTENCES.get(finding["type"])
-    if template is None:
+    # A shape's own words about a type say more than ours.
+    is_own = finding["type"].endswith("_type") and " valid " not in finding["msg"]
+    if template is None or is_own:
         words = (
             str(finding["msg"]).removeprefix("Value error, ").replace("Input should", "should", 1)
         )

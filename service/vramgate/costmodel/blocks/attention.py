@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vramgate.costmodel.architecture import Attention, Position
-from vramgate.costmodel.blocks.norms import rms_norm_of
+from vramgate.costmodel.blocks.norms import head_norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import AttentionImplementation
 from vramgate.costmodel.kernels import (
@@ -22,7 +22,16 @@ from vramgate.costmodel.kernels import (
     repeat_heads,
     rotate,
 )
-from vramgate.costmodel.operations import FP32, cast, concatenate, copy, linear, scale, split
+from vramgate.costmodel.operations import (
+    FP32,
+    cast,
+    concatenate,
+    copy,
+    keep_with,
+    linear,
+    scale,
+    split,
+)
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count
@@ -40,14 +49,48 @@ FLASH_REPEATS_UNTIL = (4, 47)
 LAYER_TABLES_UNTIL = {"mistral": (4, 47), "mixtral": (4, 47), "gemma2": (4, 46)}
 """Families whose attention layers computed rotary tables of their own, up to this version."""
 MAX_FLASH_HEAD = 256
-SOFTMAX_IN_OWN_FORMAT = frozenset({"gpt2", "bert", "roberta", "t5", "mt5", "falcon", "gpt_bigcode"})
+SOFTMAX_IN_OWN_FORMAT = frozenset(
+    {
+        "gpt2",
+        "bert",
+        "roberta",
+        "xlm-roberta",
+        "electra",
+        "albert",
+        "distilbert",
+        "deberta",
+        "deberta-v2",
+        "t5",
+        "mt5",
+        "falcon",
+        "bart",
+        "mbart",
+        "m2m_100",
+        "marian",
+        "pegasus",
+        "whisper",
+        "gpt_oss",
+    }
+)
 """Families whose eager code leaves the softmax in the scores' format; the others ask for fp32."""
 BROADCASTS_ONE_KEY_HEAD = frozenset({"falcon"})
 """Families that hand one key-value head to sdpa as it is, which no fused kernel takes."""
+FP32_SCORES = frozenset({"gptj", "codegen", "gpt_neo"})
+"""Families whose eager code casts queries and keys to fp32 before their product."""
+FP32_ROTARY = frozenset({"cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4_5_moe", "modernbert"})
+"""Families that rotate in fp32 and cast back."""
+ROTATES_BEFORE_TRANSPOSE = frozenset({"gptj", "codegen"})
+"""Families that rotate while heads still follow tokens, so that a kernel's output follows tokens too."""
+ALWAYS_MASKED = frozenset({"falcon"})
+"""Families that hand sdpa a mask tensor where others hand it a flag."""
 CONCATENATED_ROTARY = frozenset({"phi3"})
 """Families whose rotary code splits and concatenates heads even where all of a head is rotated."""
-COPIES_KEYS_AND_VALUES = frozenset({"falcon"})
-"""Families that index keys and values out of the fused projection, which copies them."""
+COPIES_GROUPED_HEADS = frozenset({"falcon"})
+"""Families that index keys and values, where fewer than queries, out of the fused projection, which copies them."""
+COPIES_HEADS = frozenset({"codegen"})
+"""Families that reshape heads out of a projection split for other hardware, which copies them."""
+VALUE_IS_VIEW = frozenset({"litgpt"})
+"""Frameworks that project queries, keys and values at once: values, kept as a view, keep the whole product."""
 INDEX_BYTES = 8
 """Bytes of a token's index, kept by padded FlashAttention."""
 
@@ -102,12 +145,20 @@ def _fused_heads(
     sizes = (tokens * shape.query_size, tokens * shape.key_size, tokens * shape.value_size)
     query, key, value = split(tape, fused, sizes)
     tape.drop(fused)
-    if setting.model_type in COPIES_KEYS_AND_VALUES:
+    if _copies_heads(setting, shape):
         times = 1 if shape.kv_heads == 1 else shape.heads // shape.kv_heads
         views = key, value
         key, value = (repeat_heads(tape, view, times) for view in views)
         tape.drop(*views)
     return Heads(query=query, key=key, value=value, query_is_packed=False)
+
+
+def _copies_heads(setting: Setting, shape: Attention) -> bool:
+    """Return whether keys and values are copied out of the fused projection."""
+    grouped = shape.kv_heads != shape.heads
+    return setting.model_type in COPIES_HEADS or (
+        grouped and setting.model_type in COPIES_GROUPED_HEADS
+    )
 
 
 def _query_is_copied(shape: Attention) -> bool:
@@ -118,7 +169,7 @@ def _query_is_copied(shape: Attention) -> bool:
 def _head_norm(tape: Tape, setting: Setting, weight: Weight | None, x: Tensor) -> Tensor:
     if weight is None:
         return x
-    out = rms_norm_of(tape, setting, x, weight)
+    out = head_norm(tape, setting, x, weight)
     tape.drop(x)
     return out
 
@@ -136,13 +187,27 @@ def _rotated(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> No
     for x in old:
         if fused:
             turned.append(fused_rotate(tape, x))
+        elif setting.model_type in FP32_ROTARY:
+            turned.append(_rotated_wide(tape, x))
         elif partial:
             turned.append(_rotated_part(tape, shape, x, width))
         else:
             turned.append(rotate(tape, x, width))
+    if setting.software.framework in VALUE_IS_VIEW and shape.heads == shape.kv_heads:
+        keep_with(tape, heads.value, *old)
     tape.drop(*old)
     heads.query, heads.key = turned
-    heads.query_is_packed = partial and not fused
+    follows_tokens = fused or setting.model_type in ROTATES_BEFORE_TRANSPOSE
+    heads.query_is_packed = partial and not follows_tokens
+
+
+def _rotated_wide(tape: Tape, x: Tensor) -> Tensor:
+    """Rotate an fp32 copy and cast it back."""
+    wide = cast(tape, x, FP32)
+    turned = rotate(tape, wide, FP32)
+    out = cast(tape, turned, x.width)
+    tape.drop(wide, turned)
+    return out
 
 
 def _keep_own_tables(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> None:
@@ -198,6 +263,8 @@ def needs_mask(setting: Setting, shape: Attention) -> bool:
         return True
     if setting.model_type == "gemma2":
         return setting.transformers <= (4, 51)
+    if setting.model_type in ALWAYS_MASKED:
+        return True
     window = shape.sliding_window
     return window is not None and bool(np.any(setting.sequence >= window))
 
@@ -279,6 +346,8 @@ def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
     """Return the additive mask one layer makes and keeps, None where all layers share one."""
     if shape.position is Position.RELATIVE or not needs_mask(setting, shape):
         return None
+    if shape.position is Position.ALIBI:
+        return _cast_alibi(tape, setting, shape)
     boolean_since = BOOLEAN_MASK_LATER.get(setting.model_type, BOOLEAN_MASK_SINCE)
     is_cast = setting.autocast and setting.table_width != setting.compute_width
     own = setting.transformers >= boolean_since or is_cast
@@ -293,6 +362,15 @@ def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
 
 REPEATS_HEADS = frozenset({"torchtitan", "litgpt"})
 """Frameworks whose own attention copies keys and values to the full head count."""
+
+
+def _cast_alibi(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
+    """Return autocast's copy of the biases per head, which a layer keeps; without autocast all layers share them."""
+    if not (setting.autocast and setting.table_width != setting.compute_width):
+        return None
+    return tape.new(
+        scores_of(setting, shape).elements, setting.compute_width, requires_grad=False
+    )
 
 
 def _repeats(setting: Setting, shape: Attention, kernel: Kernel) -> bool:
@@ -326,12 +404,17 @@ def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tens
     sides = [heads.query, heads.key, heads.value]
     one_head = shape.kv_heads == 1 and setting.model_type in BROADCASTS_ONE_KEY_HEAD
     repeats = shape.kv_heads != shape.heads and not (one_head and setting.one_row)
-    already = setting.model_type in COPIES_KEYS_AND_VALUES and not one_head
+    already = setting.model_type in COPIES_GROUPED_HEADS and not one_head
     if repeats and not already:
         for index in (1, 2):
             repeated = repeat_heads(tape, sides[index], shape.heads // shape.kv_heads)
             tape.drop(sides[index])
             sides[index] = repeated
+    if setting.model_type in FP32_SCORES and not setting.autocast:
+        for index in (0, 1):
+            wide = cast(tape, sides[index], FP32)
+            tape.drop(sides[index])
+            sides[index] = wide
     if not setting.one_row:
         sides = [_own_storage(tape, side) for side in sides]
     out = eager_attention(
@@ -344,6 +427,7 @@ def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tens
         softcap=shape.softcap,
         scales=shape.position is not Position.ALIBI,
         dropout_probability=shape.dropout,
+        probability_width=sides[2].width if setting.model_type in FP32_SCORES else None,
     )
     tape.drop(*sides)
     return out

@@ -1,5 +1,9 @@
 """One transformer block: how its norms, its attention and its feed-forward are put together."""
 
+from collections.abc import Callable
+
+from collections.abc import Callable
+
 from vramgate.costmodel.architecture import AttentionKind, Block, BlockLayout
 from vramgate.costmodel.blocks.attention import attention
 from vramgate.costmodel.blocks.experts import mixture_of_experts
@@ -7,11 +11,17 @@ from vramgate.costmodel.blocks.feed_forward import feed_forward
 from vramgate.costmodel.blocks.latent_attention import latent_attention
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import add, dropout
+from vramgate.costmodel.operations import add, dropout, gather_sequence, scatter_sequence
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 
 Weights = dict[str, Weight]
+Body = Callable[[Tape, Setting, Block, Weights, Tensor], Tensor]
+"""One half of a block between its norms."""
+
+NO_DROPOUT_AFTER_ATTENTION = frozenset({"distilbert"})
+"""Families that drop out after the feed-forward only."""
+Body = Callable[[Tape, Setting, Block, Weights, Tensor], Tensor]
 
 
 def block(tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor) -> Tensor:
@@ -50,7 +60,16 @@ _NORMS: dict[BlockLayout, tuple[str | None, ...]] = {
 """Roles of the norms before and after the attention, before and after the feed-forward."""
 
 
-def _half(tape, setting, shape, weights, stream, body, names):  # type: ignore[no-untyped-def]
+def _half(
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    stream: Tensor,
+    body: Body,
+    names: tuple[str | None, ...],
+) -> Tensor:
+    """Return the stream after one half of a block: norm, body, norm, dropout, residual, as far as there are any."""
     before, after = names
     hidden = stream
     if before is not None:
@@ -69,7 +88,7 @@ def _half(tape, setting, shape, weights, stream, body, names):  # type: ignore[n
     return out
 
 
-def mixer(
+def _mixer(
     tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
 ) -> Tensor:
     """Return what mixes the tokens of one block."""
@@ -81,7 +100,7 @@ def mixer(
     return attention(tape, setting, shape.attention, weights, hidden)
 
 
-def transform(
+def _transform(
     tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
 ) -> Tensor:
     """Return the feed-forward half of one block: dense, or a mixture of experts."""
@@ -91,6 +110,44 @@ def transform(
         tape.hold(hidden)
         return hidden
     return feed_forward(tape, setting, shape.feed_forward, weights, hidden)
+
+
+KEEPS_SHARDS = frozenset({"megatron"})
+"""Frameworks whose products save the sequence shard and gather it again in backward."""
+
+
+def mixer(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return what mixes the tokens of one block, on the whole sequence."""
+    return _on_whole_sequence(tape, setting, shape, weights, hidden, _mixer)
+
+
+def transform(
+    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return the feed-forward half of one block, on the whole sequence."""
+    return _on_whole_sequence(tape, setting, shape, weights, hidden, _transform)
+
+
+def _on_whole_sequence(
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    hidden: Tensor,
+    body: Body,
+) -> Tensor:
+    ranks = setting.sequence_ranks
+    if isinstance(ranks, int) and ranks == 1:
+        return body(tape, setting, shape, weights, hidden)
+    keeps_shard = setting.software.framework in KEEPS_SHARDS
+    whole = gather_sequence(tape, hidden, ranks, keeps_shard=keeps_shard)
+    made = body(tape, setting, shape, weights, whole)
+    tape.drop(whole)
+    out = scatter_sequence(tape, made, ranks)
+    tape.drop(made)
+    return out
 
 
 def _crossed(
@@ -106,7 +163,7 @@ def _post_norm(
     hidden = stream
     for body, role in ((mixer, "post_attention_norm"), (transform, "post_feed_forward_norm")):
         made = body(tape, setting, shape, weights, hidden)
-        dropped = dropout(tape, made, shape.residual_dropout)
+        dropped = dropout(tape, made, _dropout_after(setting, shape, body))
         tape.drop(made)
         total = add(tape, dropped, hidden)
         tape.drop(dropped)
@@ -115,6 +172,12 @@ def _post_norm(
         hidden = norm(tape, setting, shape.norm, total, weights[role])
         tape.drop(total)
     return hidden
+
+
+def _dropout_after(setting: Setting, shape: Block, body: Body) -> float:
+    if body is mixer and setting.model_type in NO_DROPOUT_AFTER_ATTENTION:
+        return 0.0
+    return shape.residual_dropout
 
 
 def _parallel(
@@ -129,8 +192,10 @@ def _parallel(
     if shape.parallel_norms > 1:
         tape.drop(first)
         second = norm(tape, setting, shape.norm, stream, weights["pre_feed_forward_norm"])
-    made = transform(tape, setting, shape, weights, second)
+    transformed = transform(tape, setting, shape, weights, second)
     tape.drop(second)
+    made = dropout(tape, transformed, shape.residual_dropout)
+    tape.drop(transformed)
     both = add(tape, made, dropped)
     tape.drop(made, dropped)
     out = add(tape, both, stream)

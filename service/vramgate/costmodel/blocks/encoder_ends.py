@@ -4,7 +4,7 @@ Source: exact traces of BERT-large and ViT-L (transformers 5.24).
 """
 
 from vramgate.costmodel.architecture import Module
-from vramgate.costmodel.blocks.feed_forward import activate
+from vramgate.costmodel.blocks.feed_forward import activate, activation_code
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.dispatch import kept_index
@@ -79,7 +79,8 @@ def masked_head(tape: Tape, setting: Setting, weights: Weights, stream: Tensor) 
     shape = setting.architecture.decoder.blocks[-1].feed_forward
     dense = linear(tape, stream, weights["head_dense"])
     tape.drop(stream)
-    activated = activate(tape, "gelu" if shape is None else shape.activation, dense)
+    name = "gelu" if shape is None else shape.activation
+    activated = activate(tape, activation_code(setting, name), dense)
     tape.drop(dense)
     normed = norm(
         tape, setting, setting.architecture.embedding_norm, activated, weights["head_norm"]

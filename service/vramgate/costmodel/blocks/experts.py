@@ -8,7 +8,7 @@ Routing is taken as balanced: each expert gets tokens × experts_per_token / num
 from dataclasses import replace
 
 from vramgate.costmodel.architecture import Experts, FeedForward
-from vramgate.costmodel.blocks.feed_forward import activate, feed_forward
+from vramgate.costmodel.blocks.feed_forward import activate, activation_code, feed_forward
 from vramgate.costmodel.blocks.listed_experts import listed_experts
 from vramgate.costmodel.blocks.routing import (
     FP32_SCORES_IN_LISTS,
@@ -183,13 +183,13 @@ def _stacked_up(weights: Weights) -> Weight:
 def _gated(tape: Tape, setting: Setting, shape: Experts, inner: Tensor) -> Tensor:
     """Return the experts' activation of the first product."""
     if not shape.gated:
-        return activate(tape, shape.activation, inner)
+        return activate(tape, activation_code(setting, shape.activation), inner)
     half = inner.elements // 2
     gate, up = split(tape, inner, (half, half))
     if setting.model_type in CLAMPED_GATE:
         out = _clamped_gate(tape, gate, up)
     else:
-        activated = activate(tape, shape.activation, gate)
+        activated = activate(tape, activation_code(setting, shape.activation), gate)
         out = multiply(tape, activated, up)
         tape.drop(activated)
     tape.drop(gate, up)

@@ -21,6 +21,9 @@ from vramgate.costmodel.weights import Weight
 SAVES_OUTPUT = frozenset({"relu", "tanh", "sigmoid"})
 TANH_IN_PYTHON = frozenset({"gelu_new", "gelu_fast"})
 """Activations written as a chain of operations around a tanh."""
+OWN_MODELS = frozenset({"litgpt", "torchtitan", "torchtune", "megatron", "composer"})
+"""Frameworks with models of their own: one kernel an activation."""
+ONE_KERNEL = "gelu"
 SQUARED = frozenset({"relu2", "squared_relu"})
 
 
@@ -30,7 +33,7 @@ def feed_forward(
     """Return the feed-forward's output; ``hidden`` stays the caller's."""
     if not shape.gated:
         inner = linear(tape, hidden, weights["up"])
-        activated = activate(tape, shape.activation, inner)
+        activated = activate(tape, activation_code(setting, shape.activation), inner)
         tape.drop(inner)
     else:
         activated = _gated(tape, setting, shape, weights, hidden)
@@ -50,10 +53,10 @@ def _gated(
         half = both.elements // 2
         gate, up = split(tape, both, (half, half))
         tape.drop(both)
-        activated = activate(tape, shape.activation, gate)
+        activated = activate(tape, activation_code(setting, shape.activation), gate)
     else:
         gate = linear(tape, hidden, weights["gate"])
-        activated = gate if fused else activate(tape, shape.activation, gate)
+        activated = gate if fused else activate(tape, activation_code(setting, shape.activation), gate)
         up = linear(tape, hidden, weights["up"])
     if fused and activated is gate:
         out = fused_gate(tape, gate, up)
@@ -62,6 +65,13 @@ def _gated(
     out = multiply(tape, activated, up)
     tape.drop(activated, up, gate)
     return out
+
+
+def activation_code(setting: Setting, name: str) -> str:
+    """Return which activation code runs: frameworks with models of their own call one kernel."""
+    if setting.software.framework in OWN_MODELS and name not in SAVES_OUTPUT:
+        return ONE_KERNEL
+    return name
 
 
 def activate(tape: Tape, name: str, x: Tensor) -> Tensor:

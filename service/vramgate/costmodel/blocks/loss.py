@@ -9,7 +9,7 @@ from vramgate.costmodel.architecture import ModelClass
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.operations import FP32, activation, cast, scale
 from vramgate.costmodel.tape import CAST, GRADIENT, LOGITS, Tape, Tensor
-from vramgate.costmodel.weights import Weight
+from vramgate.costmodel.weights import ACCELERATE_FRAMEWORKS, Weight
 from vramgate.units import Count, ceil_div, next_power_of_two, smallest
 
 SHIFT_COPY_UNTIL = (4, 48)
@@ -18,7 +18,9 @@ REBINDS_UNTIL = (4, 45)
 """Up to here ``logits = logits.float()`` lets the 16-bit logits die before the loss."""
 OWN_LOSS_UNTIL = (4, 47)
 """Up to here GPT-2 computed its loss on the logits in their own format."""
-OWN_LOSS = frozenset({"gpt2"})
+OWN_LOSS = frozenset({"gpt2", "gpt_bigcode"})
+CONVERTS_OUTPUTS = ACCELERATE_FRAMEWORKS
+"""Frameworks whose autocast wrapper also converts the model's outputs, logits included, to fp32 (accelerate)."""
 IN_OWN_FORMAT = frozenset(
     {ModelClass.MASKED, ModelClass.IMAGE_CLASSIFIER, ModelClass.ENCODER_DECODER}
 )
@@ -36,6 +38,8 @@ def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
         tape.drop(logits)
     copied = _shift_copy(tape, setting, wide)
     loss = cross_entropy(tape, wide, casts_for_nll=own and tape.autocast)
+    if own:
+        _convert_outputs(tape, setting, wide)
     tape.drop(copied, wide)
     if not rebinds:
         tape.drop(logits)
@@ -99,8 +103,9 @@ def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
-    wide = cast(tape, logits, FP32)
-    rebinds = setting.transformers <= REBINDS_UNTIL
+    own = setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
+    wide = cast(tape, logits, logits.width if own else FP32)
+    rebinds = setting.transformers <= REBINDS_UNTIL and not own
     if rebinds:
         tape.drop(logits)
     copies = not setting.one_row and setting.transformers <= SHIFT_COPY_UNTIL
@@ -109,12 +114,20 @@ def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     if loss.requires_grad:
         tape.save(shifted)
         tape.record_saving(_overwritten_backward, loss, shifted)
+    if own:
+        _convert_outputs(tape, setting, logits)
     if copies:
         tape.drop(shifted)
     tape.drop(wide)
     if not rebinds:
         tape.drop(logits)
     return loss
+
+
+def _convert_outputs(tape: Tape, setting: Setting, logits: Tensor) -> None:
+    """Make the fp32 copy of the logits that the autocast wrapper returns; nobody keeps it."""
+    if tape.autocast and setting.software.framework in CONVERTS_OUTPUTS:
+        tape.spike(logits.elements * FP32, LOGITS)
 
 
 def _overwritten_backward(tape: Tape, loss: Tensor, wide: Tensor) -> None:

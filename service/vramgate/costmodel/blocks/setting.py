@@ -9,6 +9,11 @@ from vramgate.costmodel.job import AttentionImplementation, Packing, Software
 from vramgate.units import Count
 
 
+BITSANDBYTES_FREES_INPUTS = (0, 43)
+TORCH_OF_OLD_BITSANDBYTES = (2, 2)
+"""The newest torch that was current before bitsandbytes 0.43.2 (July 2024)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One micro-batch on one rank, in the numbers and words that blocks use."""
@@ -30,6 +35,8 @@ class Setting:
     packing: Packing
     fused_kernels: frozenset[str]
     software: Software
+    sequence_ranks: Count = 1
+    """Ranks that share a sequence outside attention and feed-forward (Megatron's sequence parallelism)."""
 
     @property
     def one_row(self) -> bool:
@@ -45,6 +52,15 @@ class Setting:
     def padded(self) -> bool:
         """Whether the batch has an attention mask."""
         return self.packing is Packing.PADDED
+
+    @property
+    def saves_quantized_inputs(self) -> bool:
+        """Whether bitsandbytes keeps the input of every 4-bit product (before 0.43.2, commit 9e753741)."""
+        stated = self.software.stated("bitsandbytes")
+        if stated is not None:
+            return stated < BITSANDBYTES_FREES_INPUTS
+        torch = self.software.stated("torch")
+        return torch is not None and torch <= TORCH_OF_OLD_BITSANDBYTES
 
     @property
     def transformers(self) -> tuple[int, int]:

@@ -87,6 +87,7 @@ class CheckpointingDefaults:
 
     mode: Default[CheckpointMode]
     reentrant: Default[bool]
+    """See ``training.find_checkpointing`` for what sharding changes."""
     offload: Default[bool]
 
 

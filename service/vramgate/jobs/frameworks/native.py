@@ -10,11 +10,17 @@ from vramgate.costmodel.job import (
     AttentionImplementation,
     CheckpointMode,
     Loss,
+    MethodKind,
     Packing,
     ShardingImplementation,
     Task,
 )
-from vramgate.jobs.frameworks.defaults import FrameworkDefaults, PrecisionDefaults
+from vramgate.jobs.frameworks.defaults import (
+    CheckpointingDefaults,
+    FrameworkDefaults,
+    MethodDefaults,
+    PrecisionDefaults,
+)
 from vramgate.jobs.frameworks.hugging_face import accelerate
 from vramgate.jobs.ledger import Default, off, on
 from vramgate.jobs.precision import PrecisionPreset
@@ -41,6 +47,11 @@ def torch(stack: Stack) -> FrameworkDefaults:
     return replace(
         base,
         name="torch",
+        method=MethodDefaults(
+            kind=Default(MethodKind.FULL, "torch: every parameter trains"),
+            task=Default(Task.SFT, "vramgate: the loss of a causal language model"),
+            trainable_layers=base.method.trainable_layers,
+        ),
         precision=replace(
             one_precision(PrecisionPreset.FP32, "torch default"), quantized=base.precision.quantized
         ),
@@ -50,10 +61,16 @@ def torch(stack: Stack) -> FrameworkDefaults:
             packing=Default(Packing.PACKED, "vramgate: rows of full length"),
             accumulation=Default(1, "vramgate: no accumulation"),
         ),
-        checkpointing=replace(
-            base.checkpointing,
+        checkpointing=CheckpointingDefaults(
             mode=Default(CheckpointMode.NONE, "torch default"),
             reentrant=off("torch guide (use_reentrant=False)"),
+            offload=off("torch default"),
+        ),
+        kernels=replace(
+            base.kernels,
+            loss=Default(Loss.STANDARD, "torch: cross entropy over whole logits"),
+            fused=Default((), "vramgate: the model's own kernels"),
+            compile=off("torch default"),
         ),
         sharding=replace(
             base.sharding,

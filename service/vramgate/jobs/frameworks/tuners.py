@@ -136,9 +136,9 @@ def ms_swift(stack: Stack) -> FrameworkDefaults:
     target_modules all-linear (before 3.0 DEFAULT, a table by model as peft's);
     ``base_args/quant_args.py``: nf4, bnb_4bit_use_double_quant on; ``trainers/arguments.py``:
     per_device_train_batch_size 1, gradient_checkpointing on, accumulation up to a global batch of
-    16; lora_dtype fp32 up to 2.0 (``swift/llm/utils/argument.py``), after it peft's; max_length
-    2048 before 3.0, after it the model's; no k-bit preparation in any version;
-    ``config/zero2.json``: buckets of 2e8.
+    16; ``trainers/mixin.py``: use_reentrant True but under DDP; lora_dtype fp32 up to 2.0
+    (``swift/llm/utils/argument.py``), after it peft's; max_length 2048 before 3.0, after it the
+    model's; no k-bit preparation in any version; ``config/zero2.json``: buckets of 2e8.
     """
     base = transformers(stack)
     version = stack.version("ms-swift") or (4, 6)
@@ -169,6 +169,7 @@ def ms_swift(stack: Stack) -> FrameworkDefaults:
         checkpointing=replace(
             base.checkpointing,
             mode=Default(CheckpointMode.FULL, "ms-swift default (gradient_checkpointing)"),
+            reentrant=on("ms-swift default (use_reentrant, but under DDP)"),
         ),
         sharding=replace(
             base.sharding, bucket=Default(200_000_000, "ms-swift default (config/zero2.json)")

@@ -29,6 +29,7 @@ _WARNINGS: tuple[Callable[[Case], Iterator[EstimateWarning]], ...] = (
     ranks.uneven_stages,
     ranks.copied_heads,
     model.unmatched_targets,
+    model.tied_head_adapters,
     model.foreign_weight_format,
 )
 

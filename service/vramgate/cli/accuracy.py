@@ -1,0 +1,68 @@
+"""``vramgate accuracy``: how near estimates come to traces and measured runs, and peers beside."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vramgate.cli.estimate import UnreadableFileError
+
+if TYPE_CHECKING:
+    from vramgate.accuracy.cases import Cases
+
+NO_ROWS = "No rows are left to measure accuracy on."
+
+
+def accuracy(
+    *,
+    cases: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines of traces, measured runs or peers' figures to take instead."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Only measured runs whose source, traces whose family, contains this."),
+    ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle/--no-oracle", help="With or without the exact traces.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print everything, row by row.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables as the README holds them.")
+    ] = False,
+) -> None:
+    """Compare estimates, without calibration, with exact traces, measured runs and other estimators."""
+    from vramgate.accuracy.markdown import as_markdown
+    from vramgate.accuracy.report import accuracy_report, as_json, from_source, without_oracle
+    from vramgate.accuracy.tables import accuracy_tables
+    from vramgate.workflows.load_catalogs import load_catalogs
+
+    chosen = _cases(cases)
+    chosen = chosen if oracle else without_oracle(chosen)
+    chosen = chosen if source is None else from_source(chosen, source)
+    if not chosen.measured and not chosen.oracle:
+        raise UnreadableFileError(NO_ROWS, hint="Look at --cases, --source and --no-oracle.")
+    report = accuracy_report(chosen, load_catalogs(), source=source)
+    if json:
+        typer.echo(as_json(report))
+        return
+    tables = accuracy_tables(report)
+    if markdown:
+        typer.echo(as_markdown(tables), nl=False)
+        return
+
+    from vramgate.cli.accuracy_tables import print_tables
+
+    print_tables(tables)
+
+
+def _cases(file: Path | None) -> "Cases":
+    from vramgate.accuracy.cases import bundled_cases, read_cases
+
+    if file is None:
+        return bundled_cases()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableFileError(f"{file} cannot be read: {error}.") from error
+    return read_cases(text, name=str(file))
