@@ -66,6 +66,7 @@ def a_case(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 whatever JSON holds
         "job": {
             "model": {"name": "gpt2"},
             "method": "full",
+            "precision": "fp32",
             "micro_batch_size": 1,
             "sequence_length": 128,
             "hardware": {"accelerator": "a100-sxm4-80gb"},

@@ -156,6 +156,29 @@ def test_defaults_are_the_frameworks_own(framework: str, field: str, value: obje
         ("trl", "trl 0.18", "method.prepare_for_kbit_training", True, {"method": "qlora"}),
         ("trl", "trl 0.24", "method.prepare_for_kbit_training", False, {"method": "qlora"}),
         ("trl", "trl 1.0", "method.prepare_for_kbit_training", False, {"method": "qlora"}),
+        # trl's own time where transformers tells it
+        ("trl", "transformers 4.40", "activation_checkpointing.mode", "none", {}),
+        ("trl", "transformers 4.57", "activation_checkpointing.mode", "full", {}),
+        ("trl", "transformers 5.0", "loss", "standard", {}),
+        # trl sft_trainer.py: adapters under ZeRO-3 are reentrant
+        (
+            "trl",
+            None,
+            "activation_checkpointing.reentrant",
+            True,
+            {"method": "lora", "sharding": {"implementation": "deepspeed", "zero_stage": 3}},
+        ),
+        # ms-swift trainers/mixin.py: reentrant but under DDP
+        (
+            "ms-swift",
+            None,
+            "activation_checkpointing.reentrant",
+            False,
+            {"hardware": {"devices": 2}},
+        ),
+        ("ms-swift", None, "activation_checkpointing.reentrant", True, {}),
+        # flash-attn has no fp32 kernel
+        ("unsloth", None, "attention", "sdpa", {"precision": "fp32", "method": "full"}),
         # ms-swift: lora_dtype fp32 and the DEFAULT targets in 1.x
         ("ms-swift", "ms-swift 1.7, peft 0.7", "method.adapter_dtype", "fp32", {}),
         ("ms-swift", "ms-swift 2.4, peft 0.11", "method.adapter_dtype", "bf16", {}),

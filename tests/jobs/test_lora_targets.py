@@ -75,6 +75,14 @@ def test_expressions_that_could_take_long_are_not_run(pattern: str) -> None:
         checked_pattern(pattern)
 
 
+def test_an_expression_that_takes_long_is_given_up() -> None:
+    # Four repeats over names of 200 letters: some 60 million steps a name.
+    names = tuple(f"{'a' * 200}{number}" for number in range(20))
+
+    with pytest.raises(UnsafePatternError, match="too long"):
+        matched_modules(".*a.*a.*a.*b", names, (), 32)
+
+
 @given(st.text(alphabet="ab.*+?()[]|{}1,\\d^$", max_size=40))
 def test_any_expression_is_answered_soon(pattern: str) -> None:
     start = time.perf_counter()
@@ -117,6 +125,29 @@ def test_names_that_match_nothing_beside_some_that_do_are_warned_about() -> None
 
     (warning,) = (one for one in result.warnings if one.code == "unmatched_targets")
     assert "c_attn" in warning.message
+
+
+def test_split_projections_are_litgpts_own() -> None:
+    # Phi-3 has qkv_proj and gate_up_proj; litgpt's LoRA splits them. peft would pass over q_proj.
+    targets = ["q_proj", "o_proj"]
+    model = {"name": "microsoft/Phi-3-mini-4k-instruct"}
+    method = {"kind": "lora", "target_modules": targets}
+
+    own = resolved(model=model, method=method, software={"framework": "litgpt"})
+    pefts = resolved(model=model, method=method)
+
+    assert own.job.method.target_modules == ("o_proj", "self_attn.qkv_proj")
+    assert pefts.job.method.target_modules == ("q_proj", "o_proj")
+    assert "unmatched_targets" in warning_codes(pefts)
+
+
+def test_a_tied_head_can_be_named_and_is_said_not_to_be_counted() -> None:
+    result = resolved(
+        model={"name": "google/gemma-2b"},
+        method={"kind": "lora", "target_modules": ["lm_head", "q_proj"]},
+    )
+
+    assert "embedding_adapter" in warning_codes(result)
 
 
 def test_pefts_defaults_by_model_type() -> None:

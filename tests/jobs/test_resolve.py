@@ -7,10 +7,10 @@ import pytest
 
 from tests.jobs.describing import assumed, resolved, warning_codes
 from vramgate.catalog.accelerators import builtin_accelerators
-from vramgate.catalog.models import builtin_models
+from vramgate.catalog.models import ModelEntry, builtin_models
 from vramgate.costmodel.job import Dtype, MethodKind, Packing
-from vramgate.errors import InvalidJobError, InvalidModelConfigError, UnknownNameError
-from vramgate.jobs.description import JobDescription
+from vramgate.errors import DomainError, InvalidJobError, InvalidModelConfigError, UnknownNameError
+from vramgate.jobs.description import JobDescription, ModelDescription
 from vramgate.jobs.resolve import resolve
 
 TINY = {
@@ -145,6 +145,66 @@ def test_a_config_without_its_sizes_is_refused_at_the_key() -> None:
     assert all(f.pointer.startswith("/job/model/config") for f in caught.value.fields)
 
 
+def test_a_size_no_model_has_is_refused_at_its_field() -> None:
+    with pytest.raises(DomainError) as caught:
+        resolved(model={"parameters": 1})
+
+    assert {f.pointer for f in caught.value.fields} == {"/job/model/parameters"}
+
+
+def test_a_catalogs_broken_config_is_refused_at_the_name() -> None:
+    models = builtin_models().merged_with(
+        [ModelEntry(name="site/broken", config={"model_type": "llama"}, origin="site")]
+    )
+    said = JobDescription(model=ModelDescription(name="site/broken"))
+
+    with pytest.raises(InvalidModelConfigError) as caught:
+        resolve(said, models=models, accelerators=builtin_accelerators())
+
+    assert {f.pointer for f in caught.value.fields} == {"/job/model/name"}
+
+
+def test_a_sites_model_known_by_its_size_only_gets_a_shape() -> None:
+    models = builtin_models().merged_with(
+        [ModelEntry(name="site/secret", parameters=3_000_000_000, origin="site")]
+    )
+    said = JobDescription(model=ModelDescription(name="site/secret"))
+
+    result = resolve(said, models=models, accelerators=builtin_accelerators())
+
+    assert result.model_name == "site/secret"
+    assert "model_shape_inferred" in warning_codes(result)
+
+
+def test_a_shared_card_is_warned_about() -> None:
+    # NVIDIA's device plugin marks time-slicing so (k8s-device-plugin, gpu-feature-discovery).
+    result = resolved(hardware={"accelerator": "NVIDIA-A100-SXM4-80GB-SHARED"})
+
+    assert "shared_device" in warning_codes(result)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "taken"),
+    [  # transformers utils/quantization_config.py
+        ({"quant_method": "gptq", "bits": 4}, "gptq-int4"),
+        ({"quant_method": "awq", "bits": 4}, "awq-int4"),
+        ({"quant_method": "awq", "bits": 8}, "nf4"),  # no method of ours: QLoRA's default
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+        ({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "nf4"),
+        ({"load_in_4bit": True}, "fp4"),
+        ({"quant_method": "fp8"}, "nf4"),
+        ("gptq", "nf4"),
+    ],
+)
+def test_the_format_of_a_configs_weights_is_read(quantization: object, taken: str) -> None:
+    config = {**TINY, "quantization_config": quantization}
+
+    result = resolved(model={"config": config}, method="qlora")
+
+    assert result.job.method.quantization == taken
+
+
 def test_no_model_at_all_is_refused() -> None:
     with pytest.raises(InvalidJobError) as caught:
         _again(JobDescription(model=dataclasses.replace(resolved().description.model, name=None)))
@@ -172,14 +232,6 @@ def test_lora_over_quantised_weights_is_qlora() -> None:
     result = resolved(model={"name": "TheBloke/Mistral-7B-v0.1-GPTQ"}, method="lora")
 
     assert result.job.method.kind is MethodKind.QLORA
-
-
-def test_a_configs_quantization_is_read() -> None:
-    config = {**TINY, "quantization_config": {"quant_method": "gptq", "bits": 8}}
-
-    result = resolved(model={"config": config}, method="qlora")
-
-    assert result.job.method.quantization == "gptq-int8"
 
 
 def test_qlora_without_a_format_is_nf4() -> None:

@@ -513,6 +513,11 @@ def test_all_contradictions_are_told_together() -> None:
             "sequence_length": 4096,
         },  # rotary: beyond training, not refused
         {"method": {"kind": "lora", "target_modules": ["lm_head"]}},
+        # No heads to split, and a vision tower that is not split.
+        {
+            "model": {"name": "state-spaces/mamba-2.8b-hf"},
+            "parallelism": {"tensor_parallel_size": 8},
+        },
         {"method": {"kind": "lora", "target_modules": "all-linear"}, "model": GPT2},
     ],
 )

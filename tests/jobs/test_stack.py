@@ -63,6 +63,21 @@ def test_takes_the_releases_of_the_time_that_torch_tells() -> None:
     assert "torch 2.1 was current" in stack.inferred[0].source
 
 
+def test_a_release_without_its_minor_is_the_first() -> None:
+    assert versions_in("torch 2") == {"torch": (2, 0)}
+
+
+def test_a_branchs_head_is_dated_by_its_torch() -> None:
+    # transformers 4.48 came four months after torch 2.5 had replaced 2.4.
+    stack = parse_stack("HEAD: torch 2.4.1, transformers 4.48.1, peft 0.13.2")
+
+    assert (stack.transformers, stack.peft) == ((4, 45), (0, 13))
+
+
+def test_unnamed_components_have_no_version() -> None:
+    assert parse_stack("torch 2.4").version("trl") is None
+
+
 def test_dates_a_stack_by_unsloths_version() -> None:
     assert parse_stack("unsloth 2024.9").torch == (2, 4)
 

@@ -3,7 +3,7 @@
 They mirror ``grouped_mm_experts_forward`` of transformers 5 op by op, read off exact traces; see ``operations``.
 """
 
-from vramgate.costmodel.operations import cast
+from vramgate.costmodel.operations import FP32, cast
 from vramgate.costmodel.tape import CAST, Tape, Tensor
 from vramgate.costmodel.weights import Adapter, Weight
 from vramgate.units import Count

@@ -423,6 +423,7 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     source = cast(tape, x, width)
     if tape.saves_quantized_inputs:
         keep_with(tape, source, source)
+        tape.quantized_inputs[id(source)] = source.size
     _dequantize(tape, weight, width)
     rows = x.elements // weight.in_features
     tape.reach()

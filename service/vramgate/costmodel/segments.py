@@ -46,6 +46,8 @@ class Segment:
     """The outgoing stream."""
     stream_width: int = 2
     """Bytes of an element of the outgoing stream."""
+    lingering: Bytes = 0
+    """Inputs of 4-bit products that outlive their backward, until the loss of the next micro-batch."""
     requires_grad: bool = True
 
     @property
@@ -133,6 +135,7 @@ def block_segment(
         gradients=tape.by[GRADIENT],
         stream_bytes=stream_bytes,
         stream_width=out.width,
+        lingering=sum(tape.quantized_inputs.values()),
     )
 
 

@@ -238,6 +238,7 @@ class Step:
         for run, states in zip(self.model.runs, self.model.run_states, strict=True):
             self._forward_run(run, states)
         self._hold_other_micro_batches()
+        self._hold_lingering()
         if self.stage.last:
             self._head()
         self._drop_casts()
@@ -389,6 +390,15 @@ class Step:
                 kept[index] += piece.count * size
         activations = ceil_div(others * sum(kept), chunks)
         self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + activations
+
+    def _hold_lingering(self) -> None:
+        """Add the 4-bit products' inputs of the micro-batch before, which hang on its loss until that is replaced.
+
+        The longest rows set the peak; those before them are taken as half as long (instruction data vary).
+        """
+        if self.resident_gradients:
+            lingering = sum(piece.count * piece.segment.lingering for piece in self.pieces)
+            self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + lingering // 2
 
     def _drop_casts(self) -> None:
         """Leave autocast: its cached weight copies go, where no operation saved them."""

@@ -105,6 +105,8 @@ class Tape:
         """Parameter gradients exist already: new ones are added in place and freed."""
         self.saves_quantized_inputs = False
         """bitsandbytes before 0.43.2: 4-bit products keep their inputs though nothing needs them."""
+        self.quantized_inputs: dict[int, Bytes] = {}
+        """Bytes of the distinct inputs of 4-bit products that nothing but the product keeps."""
         self.products: list[Bytes] = []
         """Sizes of the outputs of weight products, in order: what per-op selective checkpointing chooses from."""
         self.attention_bytes: Bytes = 0

@@ -374,7 +374,7 @@ def _cast_alibi(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None
 
 
 def _repeats(setting: Setting, shape: Attention, kernel: Kernel) -> bool:
-    if shape.kv_heads == shape.heads:
+    if shape.kv_heads == shape.heads or _copies_heads(setting, shape):
         return False
     if setting.software.framework in REPEATS_HEADS:
         return True

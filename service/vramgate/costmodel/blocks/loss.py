@@ -19,8 +19,9 @@ REBINDS_UNTIL = (4, 45)
 OWN_LOSS_UNTIL = (4, 47)
 """Up to here GPT-2 computed its loss on the logits in their own format."""
 OWN_LOSS = frozenset({"gpt2", "gpt_bigcode"})
-CONVERTS_OUTPUTS = ACCELERATE_FRAMEWORKS
-"""Frameworks whose autocast wrapper also converts the model's outputs, logits included, to fp32 (accelerate)."""
+CONVERTS_OUTPUTS = ACCELERATE_FRAMEWORKS - {"transformers"}
+"""Frameworks whose autocast wrapper also converts the model's outputs, logits included, to fp32 (accelerate); the
+traces of transformers ran under autocast alone."""
 IN_OWN_FORMAT = frozenset(
     {ModelClass.MASKED, ModelClass.IMAGE_CLASSIFIER, ModelClass.ENCODER_DECODER}
 )

@@ -25,6 +25,18 @@ FP32_ROUTER = frozenset(
     }
 )
 """Families whose router casts the hidden states (and its weight) to fp32 before its product."""
+SIGMOID_ROUTER = frozenset(
+    {
+        "deepseek_v3",
+        "deepseek_v32",
+        "kimi_k2",
+        "glm4_moe",
+        "glm4_moe_lite",
+        "glm_moe_dsa",
+        "nemotron_h",
+    }
+)
+"""Families that score with a sigmoid, which autocast does not raise to fp32."""
 CHOOSES_ON_LOGITS = frozenset({"gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared"})
 """Families that take the highest logits first and a softmax of those."""
 KEEPS_FP32_SCORES = frozenset(
@@ -92,7 +104,8 @@ def _logits(tape: Tape, setting: Setting, weight: Weight, hidden: Tensor) -> Ten
 
 def _probabilities(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the softmax (or sigmoid) of the logits in fp32; it keeps its output."""
-    wide = cast(tape, logits, logits.width if setting.model_type == "gpt_oss" else FP32)
+    own = setting.model_type in SIGMOID_ROUTER or setting.model_type == "gpt_oss"
+    wide = cast(tape, logits, logits.width if own else FP32)
     out = activation(tape, wide, saves_output=True)
     tape.drop(wide)
     return out

@@ -10,6 +10,8 @@ from vramgate.units import Count
 
 
 BITSANDBYTES_FREES_INPUTS = (0, 43)
+PINS_OLD_BITSANDBYTES = frozenset({"litgpt"})
+"""Frameworks whose requirements pin bitsandbytes 0.41 or 0.42."""
 TORCH_OF_OLD_BITSANDBYTES = (2, 2)
 """The newest torch that was current before bitsandbytes 0.43.2 (July 2024)."""
 
@@ -60,7 +62,9 @@ class Setting:
         if stated is not None:
             return stated < BITSANDBYTES_FREES_INPUTS
         torch = self.software.stated("torch")
-        return torch is not None and torch <= TORCH_OF_OLD_BITSANDBYTES
+        if torch is None:
+            return self.software.framework in PINS_OLD_BITSANDBYTES
+        return torch <= TORCH_OF_OLD_BITSANDBYTES
 
     @property
     def transformers(self) -> tuple[int, int]:

@@ -99,9 +99,8 @@ def lora_targets(case: Case) -> Iterator[Finding]:
     said = case.said.method.target_modules
     targets = case.job.method.target_modules if said is None else said
     if targets == ALL_LINEAR:
-        if not blocks:
-            yield _no_match(case, targets, blocks + outside)
-    elif isinstance(targets, str):
+        return
+    if isinstance(targets, str):
         try:
             found = matched_modules(targets, blocks, outside, architecture.num_hidden_layers)
         except UnsafePatternError as error:
