@@ -15,7 +15,7 @@ PINS := deploy/constraints.txt pyproject.toml
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench accuracy openapi coverage clean
+.PHONY: help run test lint format bench accuracy readme openapi coverage clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -43,6 +43,9 @@ bench: $(DEV)  ## times of one estimate and of many, as ratios measured in one r
 
 accuracy: $(SERVER)  ## errors of the cost model against measured runs
 	$(BIN)/vramgate accuracy
+
+readme: $(DEV)  ## write the README's computed sections anew: accuracy, numbers people know
+	$(BIN)/python -m tests.readme
 
 openapi: $(SERVER)  ## write openapi/openapi.json anew
 	$(BIN)/vramgate openapi

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.accuracy.rows import a_case, lines
 from vramgate.cli.main import cli
@@ -95,7 +94,7 @@ def test_sources_can_be_chosen_and_traces_left_out(run: Run) -> None:
     assert report["source"] == "OTHER/bench"
 
 
-def test_the_tables_are_readable_on_a_terminal_of_any_width(run: Run) -> None:
+def test_the_tables_fit_a_line(run: Run) -> None:
     shown = run()
     assert shown.exit_code == 0
     for words in ("Exact traces", "By source", "someone/bench", "rule of thumb", "nobody/nothing"):

@@ -513,7 +513,12 @@ def test_all_contradictions_are_told_together() -> None:
             "sequence_length": 4096,
         },  # rotary: beyond training, not refused
         {"method": {"kind": "lora", "target_modules": ["lm_head"]}},
-        # No heads to split, and a vision tower that is not split.
+        # The vision tower's 16 heads are not split; the text model's 32 are.
+        {
+            "model": {"name": "llava-hf/llava-1.5-7b-hf"},
+            "parallelism": {"tensor_parallel_size": 32},
+        },
+        # No heads to split.
         {
             "model": {"name": "state-spaces/mamba-2.8b-hf"},
             "parallelism": {"tensor_parallel_size": 8},

@@ -99,3 +99,13 @@ def test_reads_any_text_and_reads_its_own_completion_alike(text: str | None) -> 
         stack.peft,
     )
     assert not again.inferred
+
+
+def test_a_text_too_long_to_complete_is_replaced_by_its_versions() -> None:
+    text = "torch 2.4 " + "x" * 500
+
+    completed = parse_stack(text).completed(text)
+
+    assert len(completed) <= 512
+    assert parse_stack(completed).torch == (2, 4)
+    assert not parse_stack(completed).inferred

@@ -16,7 +16,7 @@ from vramgate.costmodel.job import Dtype, MethodKind
 from vramgate.errors import DomainError
 from vramgate.jobs import description as domain
 from vramgate.jobs.resolve import resolve
-from vramgate.wire import job_parts
+from vramgate.wire import job_parts, machine_parts
 from vramgate.wire.job import JobIn, JobOut
 from vramgate.wire.validation import ValidationFailedError, validated
 
@@ -194,11 +194,11 @@ def test_null_is_not_said() -> None:
         (job_parts.PrecisionIn, domain.PrecisionDescription),
         (job_parts.OptimizerIn, domain.OptimizerDescription),
         (job_parts.CheckpointingIn, domain.CheckpointingDescription),
-        (job_parts.ParallelismIn, domain.ParallelismDescription),
-        (job_parts.ShardingIn, domain.ShardingDescription),
-        (job_parts.BucketsIn, domain.BucketsDescription),
-        (job_parts.HardwareIn, domain.HardwareDescription),
-        (job_parts.SoftwareIn, domain.SoftwareDescription),
+        (machine_parts.ParallelismIn, domain.ParallelismDescription),
+        (machine_parts.ShardingIn, domain.ShardingDescription),
+        (machine_parts.BucketsIn, domain.BucketsDescription),
+        (machine_parts.HardwareIn, domain.HardwareDescription),
+        (machine_parts.SoftwareIn, domain.SoftwareDescription),
     ],
 )
 def test_wire_and_domain_have_the_same_fields(
@@ -276,8 +276,8 @@ json_values = st.recursive(
                     *JobIn.model_fields,
                     *job_parts.MethodIn.model_fields,
                     *job_parts.PrecisionIn.model_fields,
-                    *job_parts.ShardingIn.model_fields,
-                    *job_parts.ParallelismIn.model_fields,
+                    *machine_parts.ShardingIn.model_fields,
+                    *machine_parts.ParallelismIn.model_fields,
                 ]
             )
             | st.text(max_size=8),
@@ -379,29 +379,29 @@ valid_jobs = st.fixed_dictionaries(
         "attention": _enumerated(JobIn, "attention"),
         "loss": _enumerated(JobIn, "loss"),
         "parallelism": _part(
-            job_parts.ParallelismIn,
+            machine_parts.ParallelismIn,
             {
                 "tensor_parallel_size": _sizes,
                 "pipeline_parallel_size": _sizes,
                 "context_parallel_size": _sizes,
                 "expert_parallel_size": _sizes,
                 "sequence_parallel": _flags,
-                "pipeline_schedule": _enumerated(job_parts.ParallelismIn, "pipeline_schedule"),
+                "pipeline_schedule": _enumerated(machine_parts.ParallelismIn, "pipeline_schedule"),
                 "virtual_pipeline_stages": _sizes,
             },
         ),
         "sharding": _part(
-            job_parts.ShardingIn,
+            machine_parts.ShardingIn,
             {
-                "implementation": _enumerated(job_parts.ShardingIn, "implementation"),
+                "implementation": _enumerated(machine_parts.ShardingIn, "implementation"),
                 "zero_stage": st.integers(0, 3),
                 "shard_group_size": _sizes,
-                "offload_optimizer": _enumerated(job_parts.ShardingIn, "offload_optimizer"),
-                "offload_parameters": _enumerated(job_parts.ShardingIn, "offload_parameters"),
+                "offload_optimizer": _enumerated(machine_parts.ShardingIn, "offload_optimizer"),
+                "offload_parameters": _enumerated(machine_parts.ShardingIn, "offload_parameters"),
             },
         ),
         "hardware": _part(
-            job_parts.HardwareIn,
+            machine_parts.HardwareIn,
             {
                 "accelerator": st.sampled_from(["t4", "h100-sxm5-80gb", "a100", "nothing"]),
                 "devices": st.integers(1, 2**20),
@@ -410,7 +410,7 @@ valid_jobs = st.fixed_dictionaries(
             },
         ),
         "software": _part(
-            job_parts.SoftwareIn,
+            machine_parts.SoftwareIn,
             {
                 "framework": st.sampled_from(
                     ["trl", "megatron", "torchtitan", "unsloth", "deepspeed", "x"]

@@ -94,7 +94,9 @@ def bundled_cases() -> Cases:
     """Return the rows that ship with the package; README.md of this folder describes them."""
     folder = importlib.resources.files("vramgate.accuracy")
     texts = (folder.joinpath(name).read_text(encoding="utf-8") for name in BUNDLED)
-    return _sorted(row for name, text in zip(BUNDLED, texts, strict=True) for row in _rows(text, name))
+    return _sorted(
+        row for name, text in zip(BUNDLED, texts, strict=True) for row in _rows(text, name)
+    )
 
 
 def read_cases(text: str, *, name: str) -> Cases:
@@ -177,7 +179,7 @@ def _peer_predictions(value: Mapping[str, Any]) -> PeerPredictions:
     return PeerPredictions(id=value["id"], predicted_bytes=said)
 
 
-def _member(kind: type[_Kind], value: object) -> _Kind:
+def _member(kind: type[_Kind], value: str) -> _Kind:
     """Return the enum's member; the error names the choices."""
     try:
         return kind(value)

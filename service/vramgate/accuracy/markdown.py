@@ -21,9 +21,9 @@ def _table(table: TextTable) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """Return one row.
+    r"""Return one row.
 
-    >>> _line(["a|b", "1"])
-    '| a\\\\|b | 1 |'
+    >>> print(_line(["a|b", "1"]))
+    | a\|b | 1 |
     """
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

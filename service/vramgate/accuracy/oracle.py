@@ -71,12 +71,14 @@ def oracle_report(rows: Sequence[OracleRow], catalogs: Catalogs) -> OracleReport
     outcomes = [_outcome(row, catalogs) for row in rows]
     results = tuple(one for one in outcomes if isinstance(one, OracleResult))
     not_covered = tuple(one for one in outcomes if isinstance(one, NotCovered))
-    families = sorted({row.family for row in rows})
     return OracleReport(
         overall=oracle_figures(results, not_covered),
         by_family={
-            family: oracle_figures(_of(family, results), _of(family, not_covered))
-            for family in families
+            family: oracle_figures(
+                [one for one in results if one.family == family],
+                [one for one in not_covered if one.family == family],
+            )
+            for family in sorted({row.family for row in rows})
         },
         not_covered=not_covered,
         rows=results,
@@ -109,12 +111,6 @@ def _saved_near(results: Iterable[OracleResult]) -> Iterable[bool]:
         exact = result.saved_bytes_per_block
         if exact is not None:
             yield abs(result.estimated_saved_bytes_per_block - exact) <= SAVED_NEAR * exact
-
-
-def _of(
-    family: str, rows: Sequence[OracleResult] | Sequence[NotCovered]
-) -> list[OracleResult] | list[NotCovered]:
-    return [row for row in rows if row.family == family]
 
 
 def _outcome(row: OracleRow, catalogs: Catalogs) -> OracleResult | NotCovered:

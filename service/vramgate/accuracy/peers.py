@@ -132,9 +132,7 @@ def _peer_report(
 ) -> PeerReport:
     answered = [one for one in results if peer in said.get(one.id, {})]
     theirs = [_as_said(one, said[one.id][peer]) for one in answered]
-    return PeerReport(
-        peer=peer, theirs=measured_figures(theirs), ours=measured_figures(answered)
-    )
+    return PeerReport(peer=peer, theirs=measured_figures(theirs), ours=measured_figures(answered))
 
 
 def _as_said(result: CaseResult, size: int) -> CaseResult:

@@ -25,7 +25,9 @@ class AccuracyReport:
     peers: PeersReport | None
 
 
-def accuracy_report(cases: Cases, catalogs: Catalogs, *, source: str | None = None) -> AccuracyReport:
+def accuracy_report(
+    cases: Cases, catalogs: Catalogs, *, source: str | None = None
+) -> AccuracyReport:
     """Return how near estimates without calibration come to the cases."""
     measured = measured_report(cases.measured, catalogs) if cases.measured else None
     return AccuracyReport(

@@ -213,7 +213,11 @@ def _side_by_side(
         title=title,
         headers=("estimator", "rows", *(column.title for column in columns)),
         rows=tuple(
-            (_words(peer.peer), f"{peer.theirs.exact.n}", *(_both(peer, column) for column in columns))
+            (
+                _words(peer.peer),
+                f"{peer.theirs.exact.n}",
+                *(_both(peer, column) for column in columns),
+            )
             for peer in report.peers
         ),
         note=note,
@@ -245,8 +249,7 @@ def _reasons(title: str, reasons: Sequence[tuple[str, str]], *, first: str) -> T
         title=title,
         headers=(first, "reason", "rows"),
         rows=tuple(
-            (group, _shortened(reason), f"{count}")
-            for (group, reason), count in _counted(reasons)
+            (group, _shortened(reason), f"{count}") for (group, reason), count in _counted(reasons)
         ),
         prose_columns=2,
     )

@@ -18,7 +18,7 @@ from vramgate.costmodel.operations import (
     scale,
 )
 from vramgate.costmodel.tape import Tape, Tensor
-from vramgate.units import Count, round_up
+from vramgate.units import Bytes, Count, round_up
 
 
 class Kernel(StrEnum):
@@ -128,8 +128,12 @@ def fused_attention(
     out_elements: Count,
     kernel: Kernel,
     bias: Tensor | None = None,
+    bias_gradient: Bytes = 0,
 ) -> Tensor:
-    """Return the output of a fused kernel; it saves query, key, value, output and the log-sum-exp of each row."""
+    """Return the output of a fused kernel; it saves query, key, value, output and the log-sum-exp of each row.
+
+    ``bias_gradient``: bytes of the gradient made for a bias that trains, and added into the one that is there.
+    """
     requires_grad = query.requires_grad or key.requires_grad or value.requires_grad
     out = tape.new(out_elements, query.width, requires_grad=requires_grad)
     rows = scores.queries if kernel is Kernel.FLASH else round_up(scores.queries, 32)
@@ -142,19 +146,26 @@ def fused_attention(
             kept.append(bias)
         for tensor in kept:
             tape.save(tensor)
-        tape.record_saving(_fused_attention_backward, out, query, key, value, kept)
+        sides = (query, key, value)
+        tape.record_saving(_fused_attention_backward, out, sides, kept, bias_gradient)
     tape.drop(log_sum)
     return out
 
 
 def _fused_attention_backward(
-    tape: Tape, out: Tensor, query: Tensor, key: Tensor, value: Tensor, kept: list[Tensor]
+    tape: Tape,
+    out: Tensor,
+    sides: tuple[Tensor, Tensor, Tensor],
+    kept: list[Tensor],
+    bias_gradient: Bytes,
 ) -> None:
     gradient = tape.take(out)
-    sides = (query, key, value)
     made = [tape.new_gradient(side.elements * side.width) for side in sides]
+    tape.allocate(bias_gradient)
     tape.release(gradient)
     tape.drop(*kept)
+    tape.spike(bias_gradient)  # through the causal mask
+    tape.free(bias_gradient)
     for side, side_gradient in zip(sides, made, strict=True):
         if side.requires_grad:
             tape.give(side, side_gradient)

@@ -25,7 +25,7 @@ PER_MILLE = 1_000
 STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIGHTS)
 """Components that are allocated once; everything else comes and goes in a step."""
 WANDERING = (Component.ACTIVATIONS, Component.LOGITS, Component.TEMPORARIES)
-VARIES_IN_LENGTH = {"ms-swift": (1, 99)}
+VARIES_IN_LENGTH = {"ms-swift": (1, 99), "unsloth": (9999, 0)}
 """Frameworks that feed rows of varying length up to a version: over-long samples dropped, none filled up."""
 
 

@@ -63,6 +63,7 @@ def t5_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     tape.spike(wide.size)
     kept, normalised = _inverse(tape, wide, weight), _temporary(tape, wide)
     narrow = cast(tape, normalised, min(weight.width, FP32))
+    tape.drop(normalised)
     out = tape.new(
         x.elements, narrow.width, requires_grad=x.requires_grad or weight.trainable
     )
@@ -76,7 +77,7 @@ def t5_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
             for tensor in saved:
                 tape.save(tensor)
         tape.record_saving(_t5_norm_backward, out, x, wide, saved, narrow, weight)
-    tape.drop(normalised, narrow, kept, wide)
+    tape.drop(narrow, kept, wide)
     return out
 
 
@@ -204,16 +205,19 @@ def _t5_norm_backward(
     if not x.requires_grad:
         return
     _, kept_wide, inverse = saved
-    if out.width != FP32:
-        tape.allocate(wide.size)
-        tape.free(out.size)
     size = wide.size
-    tape.allocate(size)  # gradient * inverse, cast where the input is narrow
-    direct = tape.new_gradient(x.elements * x.width)
-    tape.free(size)
-    tape.spike(size)  # gradient * input, summed to a column
-    tape.free(size)
+    if out.width != FP32:
+        tape.allocate(size)
+        tape.free(out.size)
+    tape.allocate(2 * size)  # times the root, and times the input, summed to a column
+    direct = tape.new_gradient(x.elements * x.width) if x.width != FP32 else None
     tape.drop(x, inverse)
+    if direct is None:
+        tape.free(2 * size)
+        direct = tape.new_gradient(size)
+        tape.free(size)
+    else:
+        tape.free(3 * size)
     tape.give(x, direct)
     tape.allocate(3 * size)
     through = tape.new_gradient(size)

@@ -428,7 +428,7 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     rows = x.elements // weight.in_features
     tape.reach()
     out = tape.new(rows * weight.out_features, width, requires_grad=x.requires_grad)
-    tape.free(weight.elements * width, DEQUANTIZED)
+    tape.free(weight.module.weight * width, DEQUANTIZED)
     if out.requires_grad:
         tape.record_saving(_quantized_linear_backward, out, source, weight)
     tape.drop(source)
@@ -440,8 +440,14 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
 
 
 def _dequantize(tape: Tape, weight: Weight, width: int) -> None:
+    """Unpack the weight for a product; before bitsandbytes 0.43.2 to fp16 first, then to the compute format."""
     tape.allocate(weight.absmax_bytes, DEQUANTIZED)
-    tape.allocate(weight.elements * width, DEQUANTIZED)
+    whole = weight.module.weight * width
+    if tape.saves_quantized_inputs:
+        tape.allocate(whole, DEQUANTIZED)
+    tape.allocate(whole, DEQUANTIZED)
+    if tape.saves_quantized_inputs:
+        tape.free(whole, DEQUANTIZED)
     tape.free(weight.absmax_bytes, DEQUANTIZED)
 
 
@@ -449,7 +455,7 @@ def _quantized_linear_backward(tape: Tape, out: Tensor, source: Tensor, weight: 
     gradient = tape.take(out)
     _dequantize(tape, weight, out.width)
     made = tape.new_gradient(source.size, is_view=True)
-    tape.free(weight.elements * out.width, DEQUANTIZED)
+    tape.free(weight.module.weight * out.width, DEQUANTIZED)
     tape.release(gradient)
     tape.give(source, made)
 

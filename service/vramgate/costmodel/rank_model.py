@@ -4,14 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from vramgate.costmodel.architecture import Block, Module, Part, Stack
+from vramgate.costmodel.architecture import Block, Module, Part, Stack, linear
 from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
-from vramgate.costmodel.job import MethodKind, TrainingJob
+from vramgate.costmodel.job import MethodKind, Task, TrainingJob
 from vramgate.costmodel.parallelism import PipelineStage, block_share, module_share
 from vramgate.costmodel.weights import Weight, held_weights
 from vramgate.units import Bytes, Count, largest
 
 FP32_BYTES = 4
+ROW_TASKS = frozenset({Task.REWARD, Task.EMBEDDING})
+"""Tasks that load the model without its vocabulary head."""
 FIRST_STAGE_ROLES = frozenset(
     {
         "embedding",
@@ -111,7 +113,7 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
             runs.extend(_runs(stack, job, start=0, stop=None))
     modules = [
         module_share(module, job.parallelism)
-        for module in architecture.outside
+        for module in _outside(job)
         if _on_stage(module, job, stage)
     ]
     outside = held_weights(modules, job, in_block=False)
@@ -129,8 +131,25 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
     )
 
 
+UNTIES = frozenset({"litgpt"})
+"""Frameworks whose models hold embedding and output layer apart where the original ties them."""
+
+
+def _outside(job: TrainingJob) -> tuple[Module, ...]:
+    """Return the modules outside the blocks, with an output layer of its own where the framework unties it."""
+    architecture = job.architecture
+    if not architecture.tie_word_embeddings or job.software.framework not in UNTIES:
+        return architecture.outside
+    own = linear(
+        "lm_head", Part.HEAD, "head", architecture.hidden_size, architecture.vocab_size
+    )
+    return (*architecture.outside, own)
+
+
 def _on_stage(module: Module, job: TrainingJob, stage: PipelineStage) -> bool:
     """Return whether a stage holds a module outside the blocks; a tied embedding is on both ends."""
+    if module.role == "head" and job.task in ROW_TASKS:
+        return False
     if module.role in FIRST_STAGE_ROLES:
         tied = job.architecture.tie_word_embeddings and module.role == "embedding"
         return stage.first or (stage.last and tied)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.tape import ACTIVATION, CAST, CATEGORIES, GRADIENT, ArrayTape, Tape, Tensor
+from vramgate.costmodel.tape import ACTIVATION, CAST, CATEGORIES, GRADIENT, TEMPORARY, ArrayTape, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
@@ -195,8 +195,9 @@ def checkpointed_segment(
             stream_width=out.width,
             requires_grad=False,
         )
-    recomputed = tape.peak if reentrant else tape.reached
-    parts = tape.peak_by
+    recomputed, parts = tape.reached, tape.reached_by
+    if reentrant:
+        recomputed, parts = tape.peak, tape.peak_by
     if not reentrant:
         tape.drop(again)
     alive = tape.live
@@ -207,8 +208,10 @@ def checkpointed_segment(
     else:
         tape.backward_of_unsaving()
     # Recomputation runs on top of the gradients that are there when the first saved tensor is asked for.
-    tape.peak = recomputed + tape.live - alive
-    tape.peak_by = parts
+    gradients = tape.live - alive
+    tape.peak = recomputed + gradients
+    tape.peak_by = parts.copy()
+    tape.peak_by[TEMPORARY] = tape.peak_by[TEMPORARY] + gradients
     tape.backward()
     return Segment(
         forward=forward,

@@ -1,11 +1,13 @@
 """From a job to the Setting its blocks run in: token counts and the bytes of an element of each kind of tensor."""
 
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.job import TrainingJob
+from vramgate.costmodel.job import Task, TrainingJob
 from vramgate.costmodel.weights import is_mixed_sharding, trainable_widths
 from vramgate.units import Count, ceil_div
 
 FP32_BYTES = 4
+PAIRS = frozenset({Task.DPO, Task.SIMPO, Task.ORPO, Task.KTO, Task.REWARD})
+"""Tasks whose micro-batch counts pairs: chosen and rejected rows run together (TRL ``concatenated_forward``)."""
 
 
 def setting_of(job: TrainingJob) -> Setting:
@@ -16,13 +18,14 @@ def setting_of(job: TrainingJob) -> Setting:
         stream = trainable_widths(job).width
     elif job.method.prepare_for_kbit_training:
         stream = FP32_BYTES
+    rows = job.micro_batch_size * (2 if job.task in PAIRS else 1)
     length = _row_tokens(job)
     sequence = ceil_div(length, job.parallelism.context_parallel_size)
     return Setting(
         architecture=job.architecture,
-        batch=job.micro_batch_size,
+        batch=rows,
         sequence=sequence,
-        tokens=job.micro_batch_size * sequence,
+        tokens=rows * sequence,
         stream_width=stream,
         table_width=stream,
         compute_width=precision.compute.bytes,

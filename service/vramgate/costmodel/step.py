@@ -11,31 +11,21 @@ from vramgate.costmodel.blocks.ends import (
     buffer_bytes,
     embedding,
     input_bytes,
-    last_hidden,
-    output_weight,
     rotary_table_bytes,
     shared_mask_bytes,
-)
-from vramgate.costmodel.blocks.loss import (
-    REBINDS_UNTIL,
-    chunked_loss,
-    compiled_loss,
-    fused_linear_loss,
-    fused_loss,
-    standard_loss,
 )
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
+from vramgate.costmodel.head import head_segment, loss_in_use
 from vramgate.costmodel.job import (
     CheckpointMode,
     Loss,
     Parallelism,
     ShardingImplementation,
+    Task,
     TrainingJob,
 )
-from vramgate.costmodel.blocks.decoder import KEEPS_SHARDS
-from vramgate.costmodel.operations import FP32, gather_sequence, linear
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
 from vramgate.costmodel.segments import (
@@ -59,10 +49,11 @@ from vramgate.costmodel.tape import (
     TEMPORARY,
     Tape,
 )
+from vramgate.costmodel.weights import ADAPTING
 from vramgate.units import Bytes, ceil_div, largest
 
-KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
-"""Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
+WITH_REFERENCE = frozenset({Task.DPO, Task.KTO})
+"""Tasks that hold a frozen reference model beside the trained one."""
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
 
@@ -155,6 +146,7 @@ class Step:
         weights = plan.weights_share(states.weights) + states.replicated
         if offload.offload_parameters != "none":
             weights = states.replicated
+        weights += self._reference_bytes()
         self.static = {
             Component.WEIGHTS: weights + buffer_bytes(self.setting),
             Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else optimizer,
@@ -165,6 +157,14 @@ class Step:
         }
         if self.resident_gradients:
             self.static[Component.GRADIENTS] = self._resting_gradients()
+
+    def _reference_bytes(self) -> Bytes:
+        """Return the frozen copy that a preference loss compares with; adapters are switched off instead."""
+        job = self.job
+        if job.task not in WITH_REFERENCE or job.method.kind in ADAPTING:
+            return 0
+        width = job.precision.compute.bytes
+        return self.plan.weights_share(self.model.states.parameters * width)
 
     def _root_bytes(self) -> Bytes:
         """Return the unit outside the blocks, gathered for the whole step by FSDP."""
@@ -407,67 +407,22 @@ class Step:
 
     def _head(self) -> None:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
-        setting, outside = self.setting, self.model.outside
-        tape = self._new_tape()
-        shard = setting.tokens // setting.sequence_ranks
-        stream = tape.new(
-            shard * self.job.architecture.hidden_size,
-            setting.stream_width,
+        head = head_segment(
+            self.job,
+            self.setting,
+            self.model.outside,
             requires_grad=self.stream_requires_grad,
+            accumulating=self._accumulating,
         )
-        hidden = last_hidden(tape, setting, outside, stream)
-        if self.job.parallelism.sequence_parallel:
-            keeps = self.job.software.framework in KEEPS_SHARDS
-            gathered = gather_sequence(
-                tape, hidden, setting.sequence_ranks, keeps_shard=keeps
-            )
-            tape.drop(hidden)
-            hidden = gathered
-        weight = output_weight(outside)
-        logits = None
-        if self.job.loss is not Loss.FUSED_LINEAR:
-            logits = linear(tape, hidden, weight)
-            tape.drop(hidden)
-            tape.move(logits, LOGITS)
-        head_operations = len(tape.operations)
-        self._note_restart(tape, Phase.FORWARD, "output layer")
-        tape.category = LOGITS
-        if logits is None:
-            loss = fused_linear_loss(tape, setting, hidden, weight)
-            tape.drop(hidden)
-        elif self.job.loss is Loss.FUSED:
-            loss = fused_loss(tape, setting, logits)
-        elif self.job.loss is Loss.CHUNKED:
-            loss = chunked_loss(tape, setting, logits)
-        elif compiles_loss(self.job):
-            loss = compiled_loss(tape, logits)
-        else:
-            loss = standard_loss(tape, setting, logits)
-        self._note_restart(tape, Phase.LOSS, "forward of the loss")
-        tape.leave_autocast()
-        outputs = self._kept_output_bytes()
-        tape.allocate(outputs, LOGITS)
-        self._drop_casts_of_forward(tape)
-        tape.restart_peak()
-        loss.gradient = tape.new_gradient(loss.size)
-        tape.backward(down_to=head_operations)
-        self._note_restart(tape, Phase.LOSS, "backward of the loss")
-        tape.category = TEMPORARY
-        tape.backward()
-        tape.free(outputs, LOGITS)
-        self.held[LOGITS] += outputs
-        self._note_restart(tape, Phase.BACKWARD, "backward of the output layer")
-        self.held[GRADIENT] += tape.by[GRADIENT]
+        self._note(Phase.FORWARD, "output layer", head.forward)
+        self._note(Phase.LOSS, "forward of the loss", head.loss_forward)
+        self._drop_casts_of_forward()
+        self._note(Phase.LOSS, "backward of the loss", head.loss_backward)
+        self._note(Phase.BACKWARD, "backward of the output layer", head.backward)
+        self.held[GRADIENT] += head.gradients
+        self.held[LOGITS] += head.outputs
 
-    def _kept_output_bytes(self) -> Bytes:
-        """Return the logits a training loop's name keeps through backward: fp32 where the model rebinds them."""
-        if self.job.software.framework not in KEEPS_OUTPUTS or self.job.loss is not Loss.STANDARD:
-            return 0 * self.setting.tokens
-        rebinds = self.setting.transformers <= REBINDS_UNTIL
-        width = FP32 if rebinds else self.setting.compute_width
-        return self.setting.tokens * self.job.architecture.vocab_size * width
-
-    def _drop_casts_of_forward(self, tape: Tape) -> None:
+    def _drop_casts_of_forward(self) -> None:
         self._drop_casts()
         for piece in self.pieces:
             piece.segment = replace(piece.segment, casts_until_forward_ends=0)
@@ -534,7 +489,7 @@ class Step:
 
     def _head_gradient_is_view(self, width: int) -> bool:
         """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""
-        if self.job.loss is Loss.FUSED_LINEAR:
+        if loss_in_use(self.job) is Loss.FUSED_LINEAR:
             return False
         setting = self.setting
         return width == (setting.compute_width if setting.autocast else setting.stream_width)
@@ -557,26 +512,8 @@ class Step:
         self._note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
 
 
-TITAN_COMPILES_LOSS_SINCE = (0, 1)
-TORCH_OF_COMPILED_TITAN_LOSS = (2, 8)
-RECENT_FORMATS = frozenset({"mxfp8", "nvfp4"})
-
-
-def compiles_loss(job: TrainingJob) -> bool:
-    """Return whether the compiler sees the loss: where a whole model is compiled; in torchtitan since February 2025.
-
-    Nothing stated: torchtitan's first published runs, which did not (torchtitan d1f62be7).
-    """
-    if not job.compile or job.software.framework != "torchtitan":
-        return job.compile
-    titan, torch = job.software.stated("torchtitan"), job.software.stated("torch")
-    if titan is not None:
-        return titan >= TITAN_COMPILES_LOSS_SINCE
-    if torch is not None:
-        return torch >= TORCH_OF_COMPILED_TITAN_LOSS
-    return job.precision.linear in RECENT_FORMATS
-
-
+CUDNN_ATTENTION_FROM = (10, 0)
+"""From Blackwell on, sdpa runs cuDNN's kernel, which the save list did not name (before December 2025)."""
 NOT_A_PLAIN_PRODUCT = frozenset({"nvfp4"})
 """Formats whose products are operations of their own, which the save list does not know."""
 
@@ -592,8 +529,12 @@ def per_op_selection(job: TrainingJob) -> Selection | None:
         return None
     if job.sharding.implementation is ShardingImplementation.MEGATRON:
         return None
+    card = job.hardware.device
+    capability = card.compute_capability if card is not None else None
     return Selection(
-        products=job.precision.linear not in NOT_A_PLAIN_PRODUCT, last_product=not job.compile
+        products=job.precision.linear not in NOT_A_PLAIN_PRODUCT,
+        last_product=not job.compile,
+        attention=capability is None or capability < CUDNN_ATTENTION_FROM,
     )
 
 

@@ -99,6 +99,7 @@ class Tape:
         self.compute_width = compute_width
         self.category = TEMPORARY
         """What new tensors and gradients count as until they are saved or kept."""
+        self.reached_by: list[Bytes] = self.peak_by
         self.reached: Bytes = 0
         """The peak when the last tensor was saved: how far an early-stopping recomputation goes."""
         self.accumulating = False
@@ -206,6 +207,7 @@ class Tape:
     def reach(self) -> None:
         """Say that an operation saves here: recomputation that stops early comes at least this far."""
         self.reached = self.peak
+        self.reached_by = self.peak_by
 
     # -- gradients ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from vramgate.units import Bytes, Count
 
 FP32_BYTES = 4
 ADAPTING = frozenset({MethodKind.LORA, MethodKind.QLORA})
+QUANTIZES_HEAD = frozenset({"litgpt"})
+"""Frameworks that quantise every linear layer, the output layer too."""
 FULLY_SHARDED = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
 ACCELERATE_FRAMEWORKS = frozenset(
     {"transformers", "trl", "llama_factory", "axolotl", "ms-swift", "accelerate"}
@@ -212,7 +214,10 @@ def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
     method, module = job.method, weight.module
     stacked = job.software.transformers >= STACKED_EXPERTS_SINCE
     quantizable = module.is_linear or (module.kind is ModuleKind.EXPERTS and not stacked)
-    if method.kind is MethodKind.QLORA and in_block and quantizable:
+    quantized_here = in_block or (
+        module.part is Part.HEAD and job.software.framework in QUANTIZES_HEAD
+    )
+    if method.kind is MethodKind.QLORA and quantized_here and quantizable:
         _quantize(weight, method)
     elif method.kind is MethodKind.QLORA and method.prepare_for_kbit_training:
         weight.width = weight.rest_width = FP32_BYTES

@@ -68,11 +68,11 @@ def find_model(description: ModelDescription, models: ModelCatalog, ledger: Ledg
 def _by_name(name: str, models: ModelCatalog, ledger: Ledger) -> KnownModel:
     try:
         found = models.resolve(name)
+        architecture = _entry_architecture(found.entry)
     except DomainError as error:
         raise _located(error, f"{MODEL_POINTER}/name", name) from None
     if found.note:
         ledger.note("model.name", found.entry.name, found.note)
-    architecture = _entry_architecture(found.entry)
     if found.entry.config is None:
         _warn_inferred(found.entry.parameters or 0, ledger)
     return KnownModel(

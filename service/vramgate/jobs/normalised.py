@@ -6,6 +6,8 @@ from vramgate.costmodel.job import (
     Method,
     MethodKind,
     Optimizer,
+    Parallelism,
+    Precision,
     Sharding,
     TrainingJob,
 )
@@ -29,15 +31,7 @@ def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDesc
         model=said.model,
         method=_method(said.method, job.method),
         task=job.task,
-        precision=PrecisionDescription(
-            weights=job.precision.weights,
-            compute=job.precision.compute,
-            autocast=job.precision.autocast,
-            gradients=job.precision.gradients,
-            master_weights=job.precision.master_weights,
-            optimizer_states=job.precision.optimizer_states,
-            linear=job.precision.linear,
-        ),
+        precision=_precision(job.precision),
         optimizer=_optimizer(job.optimizer),
         micro_batch_size=int(job.micro_batch_size),
         sequence_length=int(job.sequence_length),
@@ -48,15 +42,7 @@ def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDesc
         loss=job.loss,
         fused_kernels=tuple(sorted(job.fused_kernels)),
         compile=job.compile,
-        parallelism=ParallelismDescription(
-            tensor_parallel_size=int(job.parallelism.tensor_parallel_size),
-            pipeline_parallel_size=job.parallelism.pipeline_parallel_size,
-            context_parallel_size=int(job.parallelism.context_parallel_size),
-            expert_parallel_size=int(job.parallelism.expert_parallel_size),
-            sequence_parallel=job.parallelism.sequence_parallel,
-            pipeline_schedule=job.parallelism.pipeline_schedule,
-            virtual_pipeline_stages=job.parallelism.virtual_pipeline_stages,
-        ),
+        parallelism=_parallelism(job.parallelism),
         sharding=_sharding(job.sharding),
         hardware=HardwareDescription(
             accelerator=said.hardware.accelerator,
@@ -97,6 +83,30 @@ def _method(said: MethodDescription, method: Method) -> MethodDescription:
         quantization=method.quantization,
         double_quant=method.double_quant if quantized else None,
         prepare_for_kbit_training=method.prepare_for_kbit_training if quantized else None,
+    )
+
+
+def _precision(precision: Precision) -> PrecisionDescription:
+    return PrecisionDescription(
+        weights=precision.weights,
+        compute=precision.compute,
+        autocast=precision.autocast,
+        gradients=precision.gradients,
+        master_weights=precision.master_weights,
+        optimizer_states=precision.optimizer_states,
+        linear=precision.linear,
+    )
+
+
+def _parallelism(sizes: Parallelism) -> ParallelismDescription:
+    return ParallelismDescription(
+        tensor_parallel_size=int(sizes.tensor_parallel_size),
+        pipeline_parallel_size=sizes.pipeline_parallel_size,
+        context_parallel_size=int(sizes.context_parallel_size),
+        expert_parallel_size=int(sizes.expert_parallel_size),
+        sequence_parallel=sizes.sequence_parallel,
+        pipeline_schedule=sizes.pipeline_schedule,
+        virtual_pipeline_stages=sizes.virtual_pipeline_stages,
     )
 
 

@@ -8,6 +8,12 @@ from vramgate.costmodel.breakdown import Assumption, EstimateWarning
 from vramgate.costmodel.job import (
     Dtype,
     Hardware,
+    Method,
+    MethodKind,
+    Optimizer,
+    Parallelism,
+    Precision,
+    Sharding,
     Software,
     TrainingJob,
 )
@@ -90,59 +96,88 @@ def resolve(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spread:
+    """How a step is spread over devices and time."""
+
+    micro_batch_size: int
+    accumulation: int
+    parallelism: Parallelism
+    sharding: Sharding
+
+
+def _spread(setting: Setting, devices: int) -> _Spread:
+    micro_batch = setting.ledger.said_or(
+        "micro_batch_size", setting.said.micro_batch_size, setting.defaults.batch.micro_batch_size
+    )
+    parallelism = find_parallelism(setting)
+    replicas = data_parallel_size(devices, parallelism)
+    accumulation = find_accumulation(
+        setting,
+        micro_batch_size=micro_batch,
+        data_parallel_size=replicas,
+        stages=parallelism.pipeline_parallel_size,
+    )
+    return _Spread(
+        micro_batch_size=micro_batch,
+        accumulation=accumulation,
+        parallelism=parallelism,
+        sharding=find_sharding(setting, replicas, accumulation),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trained:
+    """What trains, in which formats, by which optimizer."""
+
+    method: Method
+    precision: Precision
+    optimizer: Optimizer
+
+
+def _trained(setting: Setting, kind: MethodKind, sharding: Sharding) -> _Trained:
+    formats = find_formats(setting, kind, sharding)
+    base_dtype = formats.weights or Dtype.FP32
+    engine_casts = formats.master_weights is True and sharding.implementation in KEEPS_MASTER
+    method = find_method(setting, kind, sharding, base_dtype=base_dtype, engine_casts=engine_casts)
+    optimizer = find_optimizer(setting, sharding)
+    precision = find_precision(
+        setting,
+        formats,
+        sharding,
+        trainable=method.adapter_dtype if kind in ADAPTER_KINDS else base_dtype,
+        optimizer=optimizer.name,
+    )
+    return _Trained(method=method, precision=precision, optimizer=optimizer)
+
+
 def _training_job(setting: Setting, *, hardware: Hardware, software: Software) -> TrainingJob:
     """Return the job with every part resolved, in the order in which they depend on each other."""
     said, ledger, defaults = setting.said, setting.ledger, setting.defaults
     kind = method_kind(setting)
     task = ledger.said_or("task", said.task, defaults.method.task)
-    micro_batch = ledger.said_or(
-        "micro_batch_size", said.micro_batch_size, defaults.batch.micro_batch_size
-    )
-    parallelism = find_parallelism(setting)
-    replicas = data_parallel_size(int(hardware.devices), parallelism)
-    accumulation = find_accumulation(
-        setting,
-        micro_batch_size=int(micro_batch),
-        data_parallel_size=replicas,
-        stages=parallelism.pipeline_parallel_size,
-    )
-    sharding = find_sharding(setting, replicas, accumulation)
-    formats = find_formats(setting, kind, sharding)
-    base_dtype = formats.weights or Dtype.FP32
-    method = find_method(
-        setting,
-        kind,
-        sharding,
-        base_dtype=base_dtype,
-        engine_casts=formats.master_weights is True and sharding.implementation in KEEPS_MASTER,
-    )
-    optimizer = find_optimizer(setting, sharding)
+    spread = _spread(setting, int(hardware.devices))
+    trained = _trained(setting, kind, spread.sharding)
     kernels = said.fused_kernels
     if kernels is None:
         kernels = ledger.take("fused_kernels", defaults.kernels.fused)
     return TrainingJob(
         architecture=setting.model.architecture,
-        method=method,
+        method=trained.method,
         task=task,
-        precision=find_precision(
-            setting,
-            formats,
-            sharding,
-            trainable=method.adapter_dtype if kind in ADAPTER_KINDS else base_dtype,
-            optimizer=optimizer.name,
-        ),
-        optimizer=optimizer,
-        micro_batch_size=micro_batch,
+        precision=trained.precision,
+        optimizer=trained.optimizer,
+        micro_batch_size=spread.micro_batch_size,
         sequence_length=find_sequence_length(setting),
-        gradient_accumulation_steps=accumulation,
-        packing=find_packing(setting, task, int(micro_batch)),
-        checkpointing=find_checkpointing(setting, kind, sharding),
-        attention=find_attention(setting, formats),
+        gradient_accumulation_steps=spread.accumulation,
+        packing=find_packing(setting, task, spread.micro_batch_size),
+        checkpointing=find_checkpointing(setting, kind, spread.sharding),
+        attention=find_attention(setting, trained.precision.compute),
         loss=find_loss(setting, task),
         fused_kernels=frozenset(kernels),
         compile=ledger.said_or("compile", said.compile, defaults.kernels.compile),
-        parallelism=parallelism,
-        sharding=sharding,
+        parallelism=spread.parallelism,
+        sharding=spread.sharding,
         hardware=hardware,
         software=software,
     )

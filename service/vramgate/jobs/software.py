@@ -12,7 +12,7 @@ from vramgate.jobs.frameworks.registry import (
     near_frameworks,
 )
 from vramgate.jobs.ledger import Default, Ledger, off
-from vramgate.jobs.stack import NEWEST, Stack, Version, parse_stack
+from vramgate.jobs.stack import Stack, Version, parse_stack
 
 # Which framework a stack text speaks of, the most telling component first.
 _TELLING = (
@@ -75,11 +75,8 @@ def find_software(said: SoftwareDescription, ledger: Ledger) -> KnownSoftware:
 
 
 def _stated(stack: Stack) -> tuple[tuple[str, Version], ...]:
-    """Return the stated versions beside those that have fields of their own.
-
-    The answer's job states what was inferred of those: were they here, it would be another job.
-    """
-    return tuple(sorted(item for item in stack.named.items() if item[0] not in NEWEST))
+    """Return the versions that were stated, not inferred."""
+    return tuple(sorted(item for item in stack.named.items() if item[0] in stack.stated))
 
 
 def _framework(said: str | None, stack: Stack, ledger: Ledger) -> str:

@@ -66,6 +66,8 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 
+_ABOUT = "~"
+"""Stands before a version that nobody stated."""
 _NAMES_HEAD = re.compile(r"\bHEAD\b")
 
 # What was newest while each torch release was: first month, torch, transformers, peft. Months of
@@ -105,6 +107,8 @@ class Stack:
     peft: Version
     named: Mapping[str, Version]
     """Every component the text named."""
+    stated: frozenset[str]
+    """Those of them whose version the text gives as certain."""
     inferred: tuple[Inferred, ...]
 
     def version(self, component: str) -> Version | None:
@@ -115,14 +119,25 @@ class Stack:
         """Return the text with what was inferred appended, so that it reads back to the same stack."""
         inferred = {item.component: item.version for item in self.inferred}
         parts = [text] if text else []
-        completed = " / ".join([*parts, *_written(inferred)])
+        completed = " / ".join([*parts, *_written(inferred, mark=_ABOUT)])
         if len(completed) <= MAX_STACK_TEXT:
             return completed
-        return " / ".join(_written({**versions_in(text or ""), **inferred}))
+        said = _written(versions_in(text or ""))
+        return " / ".join([*said, *_written(inferred, mark=_ABOUT)])
 
 
-def _written(versions: Mapping[str, Version]) -> list[str]:
-    return [f"{component} {major}.{minor}" for component, (major, minor) in versions.items()]
+def _written(versions: Mapping[str, Version], *, mark: str = "") -> list[str]:
+    return [f"{component} {mark}{major}.{minor}" for component, (major, minor) in versions.items()]
+
+
+def approximate_in(text: str) -> frozenset[str]:
+    """Return the components whose version the text gives as about ("torch ~2.13"): inferred, or a guess.
+
+    >>> sorted(approximate_in("torch 2.9 / transformers ~4.57"))
+    ['transformers']
+    """
+    about = (m["name"].lower() for m in _VERSION.finditer(text) if _ABOUT in m[0])
+    return frozenset(_ALIASES.get(name, name) for name in about)
 
 
 def _number(text: str | None, wildcard: str | None) -> int:
@@ -203,5 +218,6 @@ def parse_stack(text: str | None) -> Stack:
         transformers=versions["transformers"],
         peft=versions["peft"],
         named=named,
+        stated=frozenset(named) - approximate_in(text or ""),
         inferred=tuple(inferred),
     )

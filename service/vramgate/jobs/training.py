@@ -4,6 +4,7 @@ from vramgate.costmodel.job import (
     AttentionImplementation,
     Checkpointing,
     CheckpointMode,
+    Dtype,
     Loss,
     MethodKind,
     Packing,
@@ -13,7 +14,6 @@ from vramgate.costmodel.job import (
     Task,
 )
 from vramgate.jobs.attention_defaults import transformers_attention
-from vramgate.jobs.description import PrecisionDescription
 from vramgate.jobs.ledger import Default, off, on
 from vramgate.jobs.number_formats import HALVES
 from vramgate.jobs.setting import Setting
@@ -167,7 +167,7 @@ def _reentrant(
     return setting.defaults.checkpointing.reentrant
 
 
-def find_attention(setting: Setting, formats: PrecisionDescription) -> AttentionImplementation:
+def find_attention(setting: Setting, compute: Dtype) -> AttentionImplementation:
     """Return the attention code; flash attention reads 16-bit tensors only."""
     said = setting.said.attention
     if said is not None:
@@ -177,7 +177,7 @@ def find_attention(setting: Setting, formats: PrecisionDescription) -> Attention
         version = setting.stack.transformers
         chosen = transformers_attention(setting.model.architecture.model_type, version)
         default = Default(chosen, "transformers default")
-    if default.value in _NEEDS_HALF and formats.compute not in HALVES:
+    if default.value in _NEEDS_HALF and compute not in HALVES:
         default = Default(AttentionImplementation.SDPA, "flash attention has no fp32 kernel")
     return setting.ledger.take("attention", default)
 

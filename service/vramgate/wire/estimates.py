@@ -18,8 +18,9 @@ from vramgate.costmodel.breakdown import (
 )
 from vramgate.jobs.resolve import ResolvedJob
 from vramgate.wire.job import JobIn, JobOut
-from vramgate.wire.job_parts import HardwareIn, WireIn
+from vramgate.wire.job_parts import WireIn
 from vramgate.wire.launch import LaunchIn
+from vramgate.wire.machine_parts import HardwareIn
 from vramgate.wire.numbers import Probability, Text
 from vramgate.wire.problems import Problem
 

@@ -13,22 +13,18 @@ from vramgate.costmodel.job import AttentionImplementation, Loss, Packing, Task
 from vramgate.jobs.description import JobDescription, ModelDescription
 from vramgate.jobs.vocabulary import FusedKernel
 from vramgate.wire.job_parts import (
-    BucketsIn,
     CheckpointingField,
     CheckpointingIn,
-    HardwareIn,
     MethodField,
     MethodIn,
     ModelIn,
     OptimizerField,
     OptimizerIn,
-    ParallelismIn,
     PrecisionField,
     PrecisionIn,
-    ShardingIn,
-    SoftwareIn,
     WireIn,
 )
+from vramgate.wire.machine_parts import BucketsIn, HardwareIn, ParallelismIn, ShardingIn, SoftwareIn
 from vramgate.wire.numbers import MAX_BATCH, MAX_STEPS, MAX_TOKENS, WHOLE, Flag
 
 

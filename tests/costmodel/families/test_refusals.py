@@ -11,6 +11,15 @@ from vramgate.errors import InvalidModelConfigError
 
 LLAMA = "meta-llama/Llama-2-7b-hf"
 MIXTRAL = "mistralai/Mixtral-8x7B-v0.1"
+ALBERT = "albert/albert-base-v2"
+WAV2VEC2 = "facebook/wav2vec2-base"
+DEEPSEEK_V4 = "deepseek-ai/DeepSeek-V4-Flash"
+DEBERTA = "microsoft/deberta-v3-base"
+BERT = "google-bert/bert-base-uncased"
+GPT_NEO = "EleutherAI/gpt-neo-125m"
+QWEN3_NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+NEMOTRON_H = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
+EXAONE_PATTERN = {"sliding_window_pattern": "LLX", "layer_types": None}
 
 
 def refusal_of(config: Mapping[str, object]) -> InvalidModelConfigError:
@@ -71,6 +80,67 @@ def refusal_of(config: Mapping[str, object]) -> InvalidModelConfigError:
             "vision_feature_layer",
             "invalid",
         ),
+        (ALBERT, {"num_hidden_groups": 20}, "num_hidden_groups", "contradiction"),
+        (ALBERT, {"inner_group_num": 1000}, "inner_group_num", "out_of_range"),
+        (ALBERT, {"position_embedding_type": 3}, "position_embedding_type", "type"),
+        (WAV2VEC2, {"architectures": ["Wav2Vec2ForFun"]}, "architectures", "invalid"),
+        (WAV2VEC2, {"conv_dim": None}, "conv_dim", "missing"),
+        (WAV2VEC2, {"conv_dim": 512}, "conv_dim", "type"),
+        (WAV2VEC2, {"conv_kernel": [10]}, "conv_kernel", "contradiction"),
+        (WAV2VEC2, {"conv_kernel": [10] * 10_001}, "conv_kernel", "too_long"),
+        (
+            WAV2VEC2,
+            {"num_conv_pos_embedding_groups": 7},
+            "num_conv_pos_embedding_groups",
+            "contradiction",
+        ),
+        ("mosaicml/mpt-7b", {"attn_config": {"qk_ln": True}}, "attn_config/qk_ln", "invalid"),
+        (DEEPSEEK_V4, {"compress_ratios": [0]}, "compress_ratios", "invalid"),
+        (DEEPSEEK_V4, {"layer_types": ["full"] * 43}, "layer_types", "invalid"),
+        (DEEPSEEK_V4, {"o_groups": 7}, "o_groups", "contradiction"),
+        (DEBERTA, {"conv_kernel_size": 3, "conv_groups": 7}, "conv_groups", "contradiction"),
+        ("microsoft/deberta-base", {"pos_att_type": 3}, "pos_att_type", "type"),
+        (BERT, {"position_embedding_type": "relative_key"}, "position_embedding_type", "invalid"),
+        (BERT, {"num_attention_heads": 7}, "num_attention_heads", "contradiction"),
+        ("facebook/bart-base", {"architectures": ["BartForFun"]}, "architectures", "invalid"),
+        ("google-t5/t5-small", {"architectures": ["T5ForFun"]}, "architectures", "invalid"),
+        ("google/vit-base-patch16-224", {"architectures": ["ViTFun"]}, "architectures", "invalid"),
+        ("answerdotai/ModernBERT-base", {"architectures": ["Fun"]}, "architectures", "invalid"),
+        ("openai/clip-vit-base-patch32", {"architectures": ["Fun"]}, "architectures", "invalid"),
+        (
+            "google/gemma-3n-E2B",
+            {"num_kv_shared_layers": 99},
+            "num_kv_shared_layers",
+            "contradiction",
+        ),
+        (GPT_NEO, {"attention_types": 3}, "attention_types", "type"),
+        (GPT_NEO, {"attention_types": [["global", "local"]]}, "attention_types", "type"),
+        (GPT_NEO, {"attention_types": [[["global"], 3]]}, "attention_types", "contradiction"),
+        (GPT_NEO, {"attention_types": [[["global"], 10**9]]}, "attention_types", "contradiction"),
+        ("LGAI-EXAONE/EXAONE-4.0-32B", EXAONE_PATTERN, "sliding_window_pattern", "invalid"),
+        (QWEN3_NEXT, {"linear_num_key_heads": 7}, "linear_num_key_heads", "contradiction"),
+        (
+            "LiquidAI/LFM2-350M",
+            {"block_ffn_dim_multiplier": "2"},
+            "block_ffn_dim_multiplier",
+            "type",
+        ),
+        (
+            "LiquidAI/LFM2-350M",
+            {"block_ffn_dim_multiplier": -1},
+            "block_ffn_dim_multiplier",
+            "out_of_range",
+        ),
+        ("databricks/dbrx-base", {"ffn_config": None}, "ffn_config", "missing"),
+        (NEMOTRON_H, {"hybrid_override_pattern": None}, "hybrid_override_pattern", "missing"),
+        (NEMOTRON_H, {"hybrid_override_pattern": "MX"}, "hybrid_override_pattern", "invalid"),
+        (NEMOTRON_H, {"layers_block_type": ["fun"]}, "layers_block_type", "invalid"),
+        (NEMOTRON_H, {"num_hidden_layers": 3}, "num_hidden_layers", "contradiction"),
+        ("google/recurrentgemma-2b", {"block_types": ["fun"]}, "block_types", "invalid"),
+        ("google/recurrentgemma-2b", {"lru_width": 2561}, "lru_width", "contradiction"),
+        ("mistralai/Mamba-Codestral-7B-v0.1", {"num_heads": 7}, "num_heads", "contradiction"),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", {"vision_config": None}, "vision_config", "missing"),
+        ("zai-org/GLM-5", {"q_lora_rank": None}, "q_lora_rank", "missing"),
     ],
 )
 def test_a_wrong_key_is_pointed_to(
@@ -89,6 +159,25 @@ def test_a_nested_key_is_pointed_to() -> None:
     (field,) = refusal_of(config).fields
 
     assert field.pointer == "/model/config/text_config/hidden_size"
+
+
+def test_a_query_latent_is_needed_by_the_indexer() -> None:
+    config = {**config_of("zai-org/GLM-5"), "q_lora_rank": None}
+
+    (field,) = refusal_of(config).fields
+
+    assert field.pointer == "/model/config/q_lora_rank"
+    assert "indexer" in field.detail
+
+
+def test_an_unknown_tower_is_refused() -> None:
+    config = config_of("llava-hf/llava-1.5-7b-hf")
+    config["vision_config"] = {**config["vision_config"], "model_type": "fun"}
+
+    refusal = refusal_of(config)
+
+    assert refusal.fields[0].pointer == "/model/config/vision_config/model_type"
+    assert "siglip_vision_model" in refusal.hint
 
 
 def test_a_missing_key_names_the_way_out() -> None:

@@ -230,7 +230,7 @@ def test_bert_ends_in_a_dense_layer_and_a_tied_head_with_its_own_bias() -> None:
 
 
 def test_buffers_are_those_of_the_newest_transformers() -> None:
-    # Static bytes of shared/data/oracle_rows.jsonl beyond weights, optimizer and inputs: 512, 0, 8192.
+    # Static bytes of exact traces beyond weights, optimizer and inputs: 512, 0, 8192.
     words = {
         name: built(name).buffer_elements
         for name in (
@@ -247,3 +247,125 @@ def test_mixers_that_are_approximated_say_so() -> None:
     assert built("state-spaces/mamba-130m-hf").approximate
     assert built("Qwen/Qwen3-Next-80B-A3B-Instruct").approximate
     assert not built("meta-llama/Llama-2-7b-hf").approximate
+
+
+def test_a_share_of_rotation_may_stand_among_the_rope_parameters() -> None:
+    nested = built(
+        "EleutherAI/pythia-1.4b", rotary_pct=None, rope_parameters={"partial_rotary_factor": 0.5}
+    )
+
+    assert attention_of(nested.decoder.blocks[0]).rotary_dim == 64
+
+
+def test_layers_without_rotation_may_be_listed() -> None:
+    listed = built("HuggingFaceTB/SmolLM3-3B", num_hidden_layers=4, no_rope_layers=[0, 1, 1, 0])
+
+    positions = [attention_of(block).position for block in listed.decoder]
+    assert positions == [Position.NONE, Position.ROTARY, Position.ROTARY, Position.NONE]
+
+
+def test_windows_may_be_spelled_in_letters() -> None:
+    lettered = built("LGAI-EXAONE/EXAONE-4.0-32B", num_hidden_layers=5, layer_types=None)
+
+    windows = [attention_of(block).sliding_window for block in lettered.decoder]
+    assert windows == [4096, 4096, 4096, None, 4096]
+
+
+def test_gpt_neo_alternates_unless_its_types_are_listed() -> None:
+    plain = built("EleutherAI/gpt-neo-125m", attention_types=None)
+    listed = built("EleutherAI/gpt-neo-125m", attention_types=[[["local"], 12]])
+
+    assert [attention_of(b).sliding_window for b in plain.decoder][:3] == [None, 256, None]
+    assert {attention_of(b).sliding_window for b in listed.decoder} == {256}
+
+
+def test_sparse_layers_may_be_listed() -> None:
+    types = ["dense", "sparse", "sparse", "dense"]
+    glm = built("zai-org/GLM-4.7-Flash", num_hidden_layers=4, mlp_layer_types=types)
+    llama4 = config_of("meta-llama/Llama-4-Scout-17B-16E-Instruct")
+    llama4["text_config"] = {**llama4["text_config"], "num_hidden_layers": 3, "moe_layers": [1]}
+
+    assert [b.experts is not None for b in glm.decoder] == [False, True, True, False]
+    sparse = [b.experts is not None for b in architecture_from_config(llama4).decoder]
+    assert sparse == [False, True, False]
+
+
+def test_jamba_with_one_expert_is_dense() -> None:
+    architecture = built("ai21labs/Jamba-v0.1", num_experts=1, num_experts_per_tok=1)
+
+    assert all(block.experts is None for block in architecture.decoder)
+
+
+def test_gemma_4_says_that_an_audio_tower_is_not_counted() -> None:
+    silent = built("google/gemma-4-26B-A4B")
+    hearing = built("google/gemma-4-26B-A4B", audio_config={"hidden_size": 1024})
+    text = built("google/gemma-4-26B-A4B", vision_config=None)
+
+    assert not any("audio" in sentence for sentence in silent.approximate)
+    assert any("audio" in sentence for sentence in hearing.approximate)
+    assert [stack.name for stack in text.stacks] == ["decoder"]
+
+
+def test_a_projector_may_read_several_layers_of_the_tower() -> None:
+    one = built("llava-hf/llava-1.5-7b-hf", vision_feature_layer=-2)
+    two = built("llava-hf/llava-1.5-7b-hf", vision_feature_layer=[-2, -5])
+
+    # linear_1 reads 1024 more.
+    assert two.parameters - one.parameters == 1_024 * 4_096
+
+
+def test_lfm2_scales_its_feed_forward_only_where_a_factor_is_given() -> None:
+    plain = built("LiquidAI/LFM2-350M", block_ffn_dim_multiplier=None)
+
+    # Two thirds of 6656, not rounded up.
+    feed_forward = plain.decoder.blocks[0].feed_forward
+    assert feed_forward is not None
+    assert feed_forward.intermediate_size == 4_437
+
+
+def test_wav2vec2_without_its_norm_and_mask_has_fewer_parameters() -> None:
+    full = built("facebook/wav2vec2-base")
+    less = built("facebook/wav2vec2-base", feat_proj_layer_norm=False, mask_time_prob=0.0)
+
+    # The norm over 512 features and the mask embedding of 768.
+    assert full.parameters - less.parameters == 2 * 512 + 768
+
+
+def test_deberta_projects_a_narrow_embedding() -> None:
+    full = built("microsoft/deberta-v3-base")
+    narrow = built("microsoft/deberta-v3-base", embedding_size=128)
+
+    # 128100 rows of 768 against 128 and a projection 128 × 768.
+    assert full.parameters - narrow.parameters == 128_100 * (768 - 128) - 128 * 768
+
+
+def test_gemma_3n_may_have_one_width_for_all_layers() -> None:
+    architecture = built("google/gemma-3n-E2B", intermediate_size=8_192)
+
+    assert architecture.parameters == built("google/gemma-3n-E2B").parameters
+
+
+def test_jamba_attends_in_dense_and_in_sparse_layers() -> None:
+    architecture = built("ai21labs/Jamba-v0.1", attn_layer_period=1, attn_layer_offset=0)
+
+    assert {attention_of(block).kind for block in architecture.decoder} == {AttentionKind.SOFTMAX}
+    assert len(architecture.decoder.blocks) == 2
+
+
+def test_minicpm_3_values_are_a_head_wide_where_not_told() -> None:
+    config = {
+        "model_type": "minicpm3",
+        "hidden_size": 2560,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 40,
+        "intermediate_size": 6400,
+        "vocab_size": 73_448,
+        "q_lora_rank": 768,
+        "kv_lora_rank": 256,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 32,
+    }
+
+    attention = attention_of(architecture_from_config(config).decoder.blocks[0])
+
+    assert attention.value_head_dim == 64

@@ -10,7 +10,9 @@ import numpy as np
 
 from vramgate.costmodel.architecture import Attention, Position
 from vramgate.costmodel.blocks.norms import head_norm
+from vramgate.costmodel.blocks.relative_bias import layer_bias, make_bias
 from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.blocks.sinks import eager_attention_with_sinks
 from vramgate.costmodel.job import AttentionImplementation
 from vramgate.costmodel.kernels import (
     Kernel,
@@ -31,6 +33,7 @@ from vramgate.costmodel.operations import (
     linear,
     scale,
     split,
+    vector_gradient,
 )
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
@@ -113,7 +116,9 @@ def attention(
     heads = _projected(tape, setting, shape, weights, hidden)
     if shape.position is Position.ROTARY and shape.rotary_dim:
         _rotated(tape, setting, shape, heads)
-    mixed = mixed_heads(tape, setting, shape, heads, output=weights["attention_output"])
+    if shape.position is Position.RELATIVE:
+        make_bias(tape, setting, weights.get("relative_bias"))
+    mixed = mixed_heads(tape, setting, shape, heads, weights)
     out = linear(tape, mixed, weights["attention_output"])
     tape.drop(mixed)
     return out
@@ -270,13 +275,18 @@ def needs_mask(setting: Setting, shape: Attention) -> bool:
 
 
 def mixed_heads(
-    tape: Tape, setting: Setting, shape: Attention, heads: Heads, output: Weight
+    tape: Tape,
+    setting: Setting,
+    shape: Attention,
+    heads: Heads,
+    weights: dict[str, Weight],
 ) -> Tensor:
     """Return the heads' mix, laid out for the output projection; the heads are let go."""
     width = setting.compute_width if setting.autocast else heads.query.width
     kernel = kernel_of(setting, shape, width)
     if kernel is Kernel.EAGER:
-        return _eager(tape, setting, shape, heads)
+        return _eager(tape, setting, shape, heads, weights.get("sinks"))
+    vector_gradient(tape, weights.get("sinks"))
     sides = [cast(tape, side, width) for side in (heads.query, heads.key, heads.value)]
     tape.drop(heads.query, heads.key, heads.value)
     if _repeats(setting, shape, kernel):
@@ -294,7 +304,7 @@ def mixed_heads(
         )
         tape.drop(*sides)
         return out
-    return _fused(tape, setting, shape, sides, kernel, heads, output)
+    return _fused(tape, setting, shape, sides, kernel, heads)
 
 
 def _fused(
@@ -304,7 +314,6 @@ def _fused(
     sides: list[Tensor],
     kernel: Kernel,
     heads: Heads,
-    output: Weight,
 ) -> Tensor:
     package = setting.attention is not AttentionImplementation.SDPA
     unpadded = package and setting.padded
@@ -312,14 +321,17 @@ def _fused(
         gathered = [copy(tape, side) for side in sides]
         tape.drop(*sides)
         sides = gathered
+    scores = scores_of(setting, shape)
     bias = _bias(tape, setting, shape) if kernel is Kernel.EFFICIENT else None
+    learned = bias is not None and shape.position is Position.RELATIVE
     out = fused_attention(
         tape,
         *sides,
-        scores=scores_of(setting, shape),
+        scores=scores,
         out_elements=_out_elements(setting, shape),
         kernel=kernel,
         bias=bias,
+        bias_gradient=bias.size if bias is not None and learned else 0,
     )
     tape.drop(*sides)
     if bias is not None:
@@ -344,7 +356,9 @@ def _copies_output(setting: Setting, heads: Heads) -> bool:
 
 def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
     """Return the additive mask one layer makes and keeps, None where all layers share one."""
-    if shape.position is Position.RELATIVE or not needs_mask(setting, shape):
+    if shape.position is Position.RELATIVE:
+        return layer_bias(tape, setting, scores_of(setting, shape), causal=shape.causal)
+    if not needs_mask(setting, shape):
         return None
     if shape.position is Position.ALIBI:
         return _cast_alibi(tape, setting, shape)
@@ -400,7 +414,9 @@ def scores_of(setting: Setting, shape: Attention) -> Scores:
     )
 
 
-def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tensor:
+def _eager(
+    tape: Tape, setting: Setting, shape: Attention, heads: Heads, sinks: Weight | None
+) -> Tensor:
     sides = [heads.query, heads.key, heads.value]
     one_head = shape.kv_heads == 1 and setting.model_type in BROADCASTS_ONE_KEY_HEAD
     repeats = shape.kv_heads != shape.heads and not (one_head and setting.one_row)
@@ -417,6 +433,18 @@ def _eager(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tens
             sides[index] = wide
     if not setting.one_row:
         sides = [_own_storage(tape, side) for side in sides]
+    if sinks is not None:
+        out = eager_attention_with_sinks(
+            tape,
+            sides,
+            sinks,
+            scores=scores_of(setting, shape),
+            out_elements=_out_elements(setting, shape),
+            mask_width=setting.table_width,
+            dropout_probability=shape.dropout,
+        )
+        tape.drop(*sides)
+        return out
     out = eager_attention(
         tape,
         *sides,

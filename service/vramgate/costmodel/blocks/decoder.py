@@ -1,11 +1,11 @@
 """One transformer block: how its norms, its attention and its feed-forward are put together."""
 
 from collections.abc import Callable
-
-from collections.abc import Callable
+from functools import partial
 
 from vramgate.costmodel.architecture import AttentionKind, Block, BlockLayout
 from vramgate.costmodel.blocks.attention import attention
+from vramgate.costmodel.blocks.cross_attention import cross_attention, stand_in_memory
 from vramgate.costmodel.blocks.experts import mixture_of_experts
 from vramgate.costmodel.blocks.feed_forward import feed_forward
 from vramgate.costmodel.blocks.latent_attention import latent_attention
@@ -21,25 +21,48 @@ Body = Callable[[Tape, Setting, Block, Weights, Tensor], Tensor]
 
 NO_DROPOUT_AFTER_ATTENTION = frozenset({"distilbert"})
 """Families that drop out after the feed-forward only."""
-Body = Callable[[Tape, Setting, Block, Weights, Tensor], Tensor]
 
 
-def block(tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor) -> Tensor:
-    """Return the residual stream after one block; the incoming stream stays the caller's."""
+def block(
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    stream: Tensor,
+    memory: Tensor | None = None,
+) -> Tensor:
+    """Return the residual stream after one block; the incoming stream stays the caller's.
+
+    ``memory``: an encoder's output, for a block with cross-attention. It stays the caller's; backward adds to its
+    gradient. Without one, a memory as long as the stream stands in, whose bytes are not counted.
+    """
+    crossed = None
+    if shape.cross_attention is not None and "cross_key" in weights:
+        if memory is None:
+            memory = stand_in_memory(setting, weights, stream)
+        crossed = partial(cross_attention, memory=memory)
     run = _LAYOUTS.get(shape.layout, _sequential)
-    out = run(tape, setting, shape, weights, stream)
+    out = run(tape, setting, shape, weights, stream, crossed)
     tape.end_block()
     return out
 
 
 def _sequential(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    stream: Tensor,
+    crossed: Body | None,
 ) -> Tensor:
-    """Run attention, then feed-forward, each added to the stream."""
+    """Run attention, then feed-forward, each added to the stream; between them cross-attention where there is any."""
     names = _NORMS[shape.layout]
     after_mixer = _half(tape, setting, shape, weights, stream, mixer, names[:2])
-    if shape.cross_attention is not None:
-        after_mixer = _crossed(tape, setting, shape, weights, after_mixer)
+    if crossed is not None:
+        before = after_mixer
+        names_crossed = ("cross_norm", None)
+        after_mixer = _half(tape, setting, shape, weights, before, crossed, names_crossed)
+        tape.drop(before)
     if shape.feed_forward is None and shape.experts is None:
         return after_mixer
     out = _half(tape, setting, shape, weights, after_mixer, transform, names[2:])
@@ -150,18 +173,21 @@ def _on_whole_sequence(
     return out
 
 
-def _crossed(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
-) -> Tensor:
-    raise NotImplementedError
-
-
 def _post_norm(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    stream: Tensor,
+    crossed: Body | None,
 ) -> Tensor:
-    """Run BERT's block: each half is added to its input and the sum is normalised."""
+    """Run BERT's block: each part is added to its input and the sum is normalised."""
+    parts: list[tuple[Body, str]] = [(mixer, "post_attention_norm")]
+    if crossed is not None:
+        parts.append((crossed, "cross_norm"))
+    parts.append((transform, "post_feed_forward_norm"))
     hidden = stream
-    for body, role in ((mixer, "post_attention_norm"), (transform, "post_feed_forward_norm")):
+    for body, role in parts:
         made = body(tape, setting, shape, weights, hidden)
         dropped = dropout(tape, made, _dropout_after(setting, shape, body))
         tape.drop(made)
@@ -181,7 +207,12 @@ def _dropout_after(setting: Setting, shape: Block, body: Body) -> float:
 
 
 def _parallel(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, stream: Tensor
+    tape: Tape,
+    setting: Setting,
+    shape: Block,
+    weights: Weights,
+    stream: Tensor,
+    _crossed: Body | None,
 ) -> Tensor:
     """Run attention and feed-forward on the same stream and add both to it."""
     first = norm(tape, setting, shape.norm, stream, weights["input_norm"])

@@ -30,7 +30,7 @@ def latent_attention(
     keys, values, expanded = _expanded(tape, setting, shape, weights["kv_up"], latent, turned_key)
     tape.drop(latent)
     heads = Heads(query=queries, key=keys, value=values, query_is_packed=True)
-    mixed = mixed_heads(tape, setting, shape, heads, output=weights["attention_output"])
+    mixed = mixed_heads(tape, setting, shape, heads, weights)
     out = linear(tape, mixed, weights["attention_output"])
     tape.drop(mixed, expanded)
     # Names of the attention's function: they live until it returns.

@@ -44,10 +44,9 @@ def rotary_width(config: Config, style: AttentionStyle, head_dim: int) -> int:
 def rotary_share(config: Config, default: float) -> float:
     """Return the share of a head that is rotated, wherever the config keeps it."""
     _, nested = config.get("rope_parameters")
-    if isinstance(nested, Mapping) and "partial_rotary_factor" in nested:
-        section = config.section("rope_parameters")
-        if section is not None:
-            return section.fraction(Rate(("partial_rotary_factor",), default))
+    section = config.section("rope_parameters") if isinstance(nested, Mapping) else None
+    if section is not None and section.has("partial_rotary_factor"):
+        return section.fraction(Rate(("partial_rotary_factor",), default))
     return config.fraction(Rate(("partial_rotary_factor", "rotary_pct", "rope_pct"), default))
 
 

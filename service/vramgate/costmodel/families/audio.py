@@ -25,6 +25,7 @@ from vramgate.costmodel.families.config import (
     Config,
     Rate,
     Switch,
+    shown,
 )
 from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
@@ -61,7 +62,7 @@ def build_wav2vec2(config: Config) -> ModelArchitecture:
     bare = name.endswith("Model") or not name
     root = "" if bare else f"{family}."
     if not bare and not name.endswith("ForCTC"):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     rows = vocabulary(config) if not bare else config.whole("vocab_size", default=32)
     head = () if bare else (head_linear("lm_head", hidden, rows),)
     block = _block(config, hidden)

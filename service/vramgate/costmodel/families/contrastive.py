@@ -14,7 +14,7 @@ from vramgate.costmodel.architecture import (
     linear,
 )
 from vramgate.costmodel.families.assembly import finished
-from vramgate.costmodel.families.config import MAX_POSITIONS, Config
+from vramgate.costmodel.families.config import MAX_POSITIONS, Config, shown
 from vramgate.costmodel.families.heads import class_name
 from vramgate.costmodel.families.multimodal import nested
 from vramgate.costmodel.families.parts import (
@@ -79,7 +79,7 @@ def _two_towers(
     """Return a model of two towers; the text's is the last stack."""
     name = class_name(config)
     if name and not name.endswith("Model"):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     hidden, rows = hidden_size(text), vocabulary(text)
     positions = text.whole("max_position_embeddings", at_most=MAX_POSITIONS)
     at = "text_model."

@@ -94,9 +94,7 @@ def build_deberta(config: Config) -> ModelArchitecture:
         own.append(linear(f"{at}pos_q_proj", part, "position_query", hidden, hidden, bias=True))
     block = encoder_block(config, DEBERTA, sizes)
     kept = tuple(m for m in block.modules if m.role not in {"query", "key", "value"})
-    attention = None
-    if block.attention is not None:
-        attention = replace(block.attention, fused_qkv=True)
+    attention = block.attention and replace(block.attention, fused_qkv=True)
     block = replace(block, modules=(*own, *kept), attention=attention)
     return _disentangled(config, DEBERTA, sizes, block, buckets=-1)
 

@@ -127,7 +127,7 @@ def decoder_around(
         final_norm=style.norm if style.final_norm else NormKind.NONE,
         embedding_dropout=config.fraction(style.embedding_dropout),
         embedding_norm=style.norm if style.embedding_norm else NormKind.NONE,
-        embedding_scaled=is_embedding_scaled(config, style),
+        embedding_scaled=style.embedding_scaled,
         logits_softcap=logits_softcap(config, style),
         max_position_embeddings=sizes.positions,
         buffer_elements=buffer_words(style, sizes, rotary_dim),
@@ -135,13 +135,6 @@ def decoder_around(
         approximate=style.approximate,
     )
     return finished(config, architecture)
-
-
-def is_embedding_scaled(config: Config, style: DecoderStyle) -> bool:
-    """Return whether a separate op multiplies the embedding."""
-    if isinstance(style.embedding_scaled, bool):
-        return style.embedding_scaled
-    return any(config.sets(key) for key in style.embedding_scaled)
 
 
 def buffer_words(style: DecoderStyle, sizes: DecoderSizes, rotary_dim: int) -> int:

@@ -27,6 +27,7 @@ from vramgate.costmodel.families.config import (
     Config,
     Rate,
     Switch,
+    shown,
 )
 from vramgate.costmodel.families.encoder_heads import encoder_head
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
@@ -150,8 +151,13 @@ def encoder_sizes(config: Config, style: EncoderStyle) -> EncoderSizes:
     """Return the sizes.
 
     Raises:
-        InvalidModelConfigError: one is missing or out of bounds.
+        InvalidModelConfigError: one is missing or out of bounds, or the config names a variant
+            that is not counted.
     """
+    refuse_cross_attention(config)
+    positions = config.word("position_embedding_type", default="absolute")
+    if positions != "absolute":
+        config.refuse("position_embedding_type", f"{shown(positions)}: only absolute is counted")
     hidden = hidden_size(config)
     keys = style.token_type_keys
     return EncoderSizes(
@@ -176,10 +182,6 @@ def build_encoder(config: Config, style: EncoderStyle) -> ModelArchitecture:
         InvalidModelConfigError: a key is missing or malformed, or names a variant that is not
             counted.
     """
-    refuse_cross_attention(config)
-    positions = config.word("position_embedding_type", default="absolute")
-    if positions != "absolute":
-        config.refuse("position_embedding_type", f"{positions!r}: only absolute is counted")
     sizes = encoder_sizes(config, style)
     root = root_of(config, style.root)
     block = encoder_block(config, style, sizes)

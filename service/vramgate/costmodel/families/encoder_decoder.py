@@ -30,6 +30,7 @@ from vramgate.costmodel.families.config import (
     Config,
     Rate,
     Switch,
+    shown,
 )
 from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
@@ -174,7 +175,8 @@ def build_bart(config: Config, style: BartStyle = BART) -> ModelArchitecture:
             final_norm=NormKind.LAYER if style.final_norm else NormKind.NONE,
             embedding_dropout=config.fraction(style.dropout),
             embedding_norm=NormKind.LAYER if style.embedding_norm else NormKind.NONE,
-            embedding_scaled=config.flag(Switch("scale_embedding", default=False)),
+            # The op runs even where the factor is 1.
+            embedding_scaled=not style.speech,
             max_position_embeddings=sides[-1].positions,
             buffer_elements=buffers,
             family=style.family,
@@ -205,7 +207,7 @@ def bart_head(config: Config, style: BartStyle, hidden: int, rows: int, *, tied:
     if name.endswith("ForQuestionAnswering"):
         return Head(ModelClass.OTHER, (head_linear("qa_outputs", hidden, 2),))
     if name and not name.endswith(("ForConditionalGeneration", "MTModel")):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     path = "proj_out" if style.speech else "lm_head"
     modules = language_model_head(path, hidden, rows, tied=tied)
     return Head(ModelClass.ENCODER_DECODER, modules)

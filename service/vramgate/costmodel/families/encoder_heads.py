@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from vramgate.costmodel.architecture import ModelClass, Module, Part, linear
-from vramgate.costmodel.families.config import Config
+from vramgate.costmodel.families.config import Config, shown
 from vramgate.costmodel.families.heads import (
     Head,
     class_name,
@@ -193,7 +193,7 @@ def encoder_head(
         pooler = (head_linear(POOLERS[family], hidden, hidden, role="pooler"),) if pooled else ()
         return Head(ModelClass.OTHER, pooler)
     if name and not name.endswith(_CLASSIFIERS):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     if name.endswith("ForTokenClassification"):
         return Head(ModelClass.OTHER, (head_linear("classifier", hidden, sizes.labels),))
     if name.endswith("ForQuestionAnswering"):

@@ -38,6 +38,9 @@ from vramgate.costmodel.families.layers import LayerKind, layer_windows
 from vramgate.costmodel.families.parts import Heads, embedding, norm, parameter, read_heads, stack
 from vramgate.costmodel.families.style import DecoderStyle, ExpertStyle, Window
 
+MAX_INPUTS = 64
+"""AltUp's parallel streams: published models have four."""
+
 _APPROXIMATE = ("Per-layer embeddings and side paths of this family are counted as weights only.",)
 _GEMMA3N = replace(
     GEMMA3,
@@ -140,7 +143,7 @@ def gemma3n_text(config: Config) -> ModelArchitecture:
         _Kind(window, layer >= first, size, heads)
         for layer, (window, size) in enumerate(zip(windows, widths, strict=True))
     ]
-    inputs = config.whole("altup_num_inputs", at_most=MAX_SMALL, default=4)
+    inputs = config.whole("altup_num_inputs", at_most=MAX_INPUTS, default=4)
     width = config.whole("hidden_size_per_layer_input", default=256)
     side = (*_side_paths(config, sizes.hidden, inputs), *_per_layer_modules(sizes.hidden, width))
     layers = stack(

@@ -34,7 +34,8 @@ def build_generic(config: Config) -> ModelArchitecture:
     name = config.word("model_type", default="")
     sentence = (
         f"model_type {shown(name)} is not a known family: its blocks are taken as {{}}, "
-        "from the keys of its config; counts and activations may be off."
+        "from the keys of its config, the head untied unless it says otherwise; counts and "
+        "activations may be off."
     )
     if config.sets("encoder_layers") and config.sets("decoder_layers"):
         model, like = encoder_decoder.build_bart(config), "BART's"

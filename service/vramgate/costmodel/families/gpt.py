@@ -14,7 +14,6 @@ from vramgate.costmodel.architecture import (
 )
 from vramgate.costmodel.families.config import (
     MAX_HEADS,
-    MAX_LAYERS,
     Config,
     Rate,
     Switch,
@@ -187,11 +186,11 @@ def local_layers(config: Config, layers: int) -> tuple[bool, ...]:
         names, times = group
         if not isinstance(names, (list, tuple)) or type(times) is not int:
             config.refuse("attention_types", "it is no list of [names, times]", code="type")
-        if not 0 < times * len(names) <= MAX_LAYERS:
-            config.refuse("attention_types", "it names too many layers", code="out_of_range")
+        if not 0 < len(kinds) + times * len(names) <= layers:
+            break
         kinds.extend([name == "local" for name in names] * times)
     if len(kinds) != layers:
-        detail = f"it names {len(kinds)} layers of {layers}"
+        detail = f"it does not name {layers} layers"
         config.refuse("attention_types", detail, code="contradiction")
     return tuple(kinds)
 

@@ -20,7 +20,7 @@ from vramgate.costmodel.families.config import (
 )
 from vramgate.costmodel.families.decoder import MixerMaker, SoftmaxMixers, build_decoder
 from vramgate.costmodel.families.layers import LayerKind
-from vramgate.costmodel.families.llama import ATTENTION_BIAS, MLP_BIAS, MULTIPLIERS
+from vramgate.costmodel.families.llama import ATTENTION_BIAS, MLP_BIAS
 from vramgate.costmodel.families.mixture_of_experts import GRANITE_EXPERTS
 from vramgate.costmodel.families.parts import hidden_size, layer_count
 from vramgate.costmodel.families.state_space import (
@@ -175,7 +175,7 @@ _FALCON_H1 = replace(
     _BAMBA,
     family="falcon_h1",
     attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS, kv_heads_default=8),
-    embedding_scaled=("embedding_multiplier",),
+    embedding_scaled=True,
 )
 _FALCON_H1_NAMES = replace(
     _IN_HYBRIDS,
@@ -208,7 +208,7 @@ def falcon_h1(config: Config) -> ModelArchitecture:
 _GRANITE_SHARED = ("input_linear", "output_linear")
 _GRANITE_DENSE = DecoderStyle(
     family="granitemoehybrid",
-    embedding_scaled=MULTIPLIERS,
+    embedding_scaled=True,
     attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
     feed_forward=FeedForwardStyle(
         path="shared_mlp.", names=_GRANITE_SHARED, size_keys=("shared_intermediate_size",)

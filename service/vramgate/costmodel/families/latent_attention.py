@@ -172,7 +172,7 @@ def _build(config: Config, style: DecoderStyle, mixer: Mixer) -> ModelArchitectu
 MINICPM3 = DecoderStyle(
     family="minicpm3",
     tied=True,
-    embedding_scaled=("scale_emb",),
+    embedding_scaled=True,
     feed_forward=FeedForwardStyle(bias=MLP_BIAS),
 )
 

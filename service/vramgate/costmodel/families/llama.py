@@ -40,9 +40,6 @@ QWEN_WINDOW = Window(
 )
 
 
-MULTIPLIERS = ("embedding_multiplier",)
-
-
 LLAMA = DecoderStyle(
     family="llama",
     attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
@@ -113,7 +110,7 @@ GLM4 = replace(
 )
 
 
-GRANITE = replace(LLAMA, family="granite", embedding_scaled=MULTIPLIERS)
+GRANITE = replace(LLAMA, family="granite", embedding_scaled=True)
 
 
 SMOLLM3 = replace(
@@ -233,4 +230,4 @@ HUNYUAN = replace(
     ),
     feed_forward=FeedForwardStyle(),
 )
-MINICPM = replace(LLAMA, family="minicpm", embedding_scaled=("scale_emb",))
+MINICPM = replace(LLAMA, family="minicpm", embedding_scaled=True)

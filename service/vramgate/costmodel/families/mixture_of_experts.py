@@ -23,7 +23,6 @@ from vramgate.costmodel.families.llama import (
     HUNYUAN,
     LLAMA,
     MISTRAL,
-    MULTIPLIERS,
     OLMO2,
     QWEN2,
     QWEN3,
@@ -78,7 +77,8 @@ def interleaved(config: Config, layers: int) -> tuple[bool, ...]:
     """Return Llama 4's sparse layers: ``moe_layers``, or every ``interleave_moe_layer_step``-th."""
     listed = config.wholes("moe_layers", at_most=MAX_LAYERS)
     if listed is not None:
-        return tuple(i in set(listed) for i in range(layers))
+        sparse = set(listed)
+        return tuple(layer in sparse for layer in range(layers))
     step = config.whole("interleave_moe_layer_step", at_most=MAX_LAYERS, default=1)
     return tuple((i + 1) % step == 0 for i in range(layers))
 
@@ -157,7 +157,7 @@ GRANITE_EXPERTS = ExpertStyle(
 )
 GRANITEMOE = DecoderStyle(
     family="granitemoe",
-    embedding_scaled=MULTIPLIERS,
+    embedding_scaled=True,
     attention=AttentionStyle(bias=ATTENTION_BIAS, output_bias=ATTENTION_BIAS),
     experts=GRANITE_EXPERTS,
 )

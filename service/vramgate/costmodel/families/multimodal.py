@@ -83,15 +83,12 @@ def text_model(
     return replace(model, stacks=stacks, outside=outside)
 
 
-def text_alone(config: Config, name: str) -> ModelArchitecture:
+def text_alone(config: Config, name: str, section: Config) -> ModelArchitecture:
     """Return the text model of an unknown multimodal model, and say that the rest is not counted.
 
     Raises:
         InvalidModelConfigError: a key is missing or malformed.
     """
-    section = config.section(name)
-    if section is None:
-        config.require(name)
     model_type = section.word("model_type", default="")
     text = build_text(section.with_defaults(NESTED_DEFAULTS.get(model_type, {})))
     whole = config.word("model_type", default="")
@@ -147,7 +144,9 @@ def vision_tower(config: Config, root: str, default_type: str) -> Tower:
     model_type = vision.word("model_type", default=default_type)
     if model_type not in TOWERS:
         known = ", ".join(TOWERS)
-        vision.refuse("model_type", f"{model_type!r} is no known tower", hint=f"Known: {known}.")
+        vision.refuse(
+            "model_type", f"{shown(model_type)} is no known tower", hint=f"Known: {known}."
+        )
     return TOWERS[model_type](vision, root)
 
 

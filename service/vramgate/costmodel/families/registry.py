@@ -83,6 +83,7 @@ def build_model(config: Config) -> ModelArchitecture:
         return builder(config)
     if model_type not in DECODERS:
         for name in TEXT_SECTIONS:
-            if config.section(name) is not None:
-                return multimodal.text_alone(config, name)
+            section = config.section(name)
+            if section is not None:
+                return multimodal.text_alone(config, name, section)
     return build_text(config)

@@ -221,8 +221,7 @@ class DecoderStyle:
     extra_positions: int = 0
     """Rows of the position table beyond ``max_position_embeddings`` (OPT's padding)."""
     embedding_norm: str | None = None
-    embedding_scaled: bool | tuple[str, ...] = False
-    """True, or the keys whose value other than 1 multiplies the embedding (Granite)."""
+    embedding_scaled: bool = False
     final_norm: str = "norm"
     head: str = "lm_head"
     former_head: str = ""

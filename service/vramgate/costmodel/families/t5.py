@@ -26,6 +26,7 @@ from vramgate.costmodel.families.config import (
     Config,
     Rate,
     Switch,
+    shown,
 )
 from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
@@ -153,7 +154,7 @@ def t5_head(config: Config, hidden: int, rows: int, *, tied: bool) -> Head:
         span = head_linear("qa_outputs", hidden, label_count(config))
         return Head(ModelClass.OTHER, (span,))
     if not name.endswith("Model"):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     return Head(ModelClass.OTHER, ())
 
 

@@ -23,6 +23,7 @@ from vramgate.costmodel.families.config import (
     Config,
     Rate,
     Switch,
+    shown,
 )
 from vramgate.costmodel.families.encoder_heads import head_linear
 from vramgate.costmodel.families.feed_forward import feed_forward_modules
@@ -123,7 +124,7 @@ def _vit_head(config: Config, name: str, hidden: int) -> tuple[Module, ...]:
         size = config.whole("pooler_output_size", default=hidden)
         return (head_linear("pooler.dense", hidden, size, role="pooler"),)
     if name and not name.endswith("ForImageClassification"):
-        config.refuse("architectures", f"the head of {name!r} is not known")
+        config.refuse("architectures", f"the head of {shown(name)} is not known")
     return (head_linear("classifier", hidden, label_count(config)),)
 
 

@@ -16,6 +16,7 @@ from vramgate.costmodel.job import (
     Task,
 )
 from vramgate.jobs.frameworks.defaults import (
+    AdapterDefaults,
     CheckpointingDefaults,
     FrameworkDefaults,
     MethodDefaults,
@@ -208,23 +209,11 @@ def torchtune(stack: Stack) -> FrameworkDefaults:
     distributed recipes shard with FSDP2; torchao's NF4 tensor quantises its scales.
     """
     base = torch(stack)
-    in_dtype = "torchtune: adapters in dtype"
     return replace(
         base,
         name="torchtune",
         precision=one_precision(PrecisionPreset.BF16_TRUE, "torchtune recipes (dtype bf16)"),
-        adapters=replace(
-            base.adapters,
-            rank=Default(8, "torchtune recipes (lora_rank)"),
-            target_modules=Default(
-                ("q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
-                "torchtune recipes (lora_attn_modules, apply_lora_to_mlp)",
-            ),
-            dtype=Default(None, in_dtype),
-            kbit_dtype=Default(None, in_dtype),
-            double_quant=on("torchao NF4Tensor (quantised scales)"),
-            prepare_for_kbit_training=off("torchtune (none)"),
-        ),
+        adapters=_torchtune_adapters(base.adapters),
         optimizer=replace(
             base.optimizer,
             implementation=Default(OptimizerImplementation.FUSED, "torchtune recipes (fused)"),
@@ -247,4 +236,20 @@ def torchtune(stack: Stack) -> FrameworkDefaults:
             base.sharding,
             replicas=Default(ShardingImplementation.FSDP2, "torchtune distributed recipes"),
         ),
+    )
+
+
+def _torchtune_adapters(base: AdapterDefaults) -> AdapterDefaults:
+    in_dtype = "torchtune: adapters in dtype"
+    return replace(
+        base,
+        rank=Default(8, "torchtune recipes (lora_rank)"),
+        target_modules=Default(
+            ("q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+            "torchtune recipes (lora_attn_modules, apply_lora_to_mlp)",
+        ),
+        dtype=Default(None, in_dtype),
+        kbit_dtype=Default(None, in_dtype),
+        double_quant=on("torchao NF4Tensor (quantised scales)"),
+        prepare_for_kbit_training=off("torchtune (none)"),
     )

@@ -42,7 +42,6 @@ def llama_factory(stack: Stack) -> FrameworkDefaults:
     """
     base = transformers(stack)
     half = Default(PrecisionPreset.BF16_TRUE, "LLaMA-Factory examples (bf16: true)")
-    fp32 = Default(Dtype.FP32, "LLaMA-Factory default (what trains is cast to fp32)")
     return replace(
         base,
         name="llama_factory",
@@ -59,16 +58,7 @@ def llama_factory(stack: Stack) -> FrameworkDefaults:
             quantized=half,
             autocast_16bit_weights=on("LLaMA-Factory examples (bf16: true)"),
         ),
-        adapters=AdapterDefaults(
-            rank=Default(8, "LLaMA-Factory default (lora_rank)"),
-            target_modules=Default("all-linear", "LLaMA-Factory default (lora_target all)"),
-            dropout=Default(0.0, "LLaMA-Factory default (lora_dropout)"),
-            dtype=fp32,
-            kbit_dtype=fp32,
-            quantization=Default(Quantization.NF4, "LLaMA-Factory default (quantization_type)"),
-            double_quant=on("LLaMA-Factory default (double_quantization)"),
-            prepare_for_kbit_training=off("LLaMA-Factory default (upcast_layernorm off)"),
-        ),
+        adapters=_llama_factory_adapters(),
         batch=replace(
             base.batch,
             sequence_length=Default(2048, "LLaMA-Factory default (cutoff_len)"),
@@ -79,6 +69,20 @@ def llama_factory(stack: Stack) -> FrameworkDefaults:
             reentrant=on("LLaMA-Factory default (use_reentrant_gc)"),
             offload=off("LLaMA-Factory default (use_unsloth_gc off)"),
         ),
+    )
+
+
+def _llama_factory_adapters() -> AdapterDefaults:
+    fp32 = Default(Dtype.FP32, "LLaMA-Factory default (what trains is cast to fp32)")
+    return AdapterDefaults(
+        rank=Default(8, "LLaMA-Factory default (lora_rank)"),
+        target_modules=Default("all-linear", "LLaMA-Factory default (lora_target all)"),
+        dropout=Default(0.0, "LLaMA-Factory default (lora_dropout)"),
+        dtype=fp32,
+        kbit_dtype=fp32,
+        quantization=Default(Quantization.NF4, "LLaMA-Factory default (quantization_type)"),
+        double_quant=on("LLaMA-Factory default (double_quantization)"),
+        prepare_for_kbit_training=off("LLaMA-Factory default (upcast_layernorm off)"),
     )
 
 

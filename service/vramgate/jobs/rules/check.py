@@ -14,6 +14,8 @@ _RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     parallel.expert_parallel,
     parallel.pipeline_parallel,
     parallel.pipeline_schedule,
+    parallel.paired_stages,
+    parallel.interleaved_micro_batches,
     sharding.zero_stage,
     sharding.shard_group,
     sharding.offload,

@@ -232,7 +232,12 @@ def pipeline_schedule(case: Case) -> Iterator[Finding]:
             hint="write virtual_pipeline_stages 2 or more",
             value=parts,
         )
-    if schedule is PipelineSchedule.DUALPIPE and stages % 2:
+
+
+def paired_stages(case: Case) -> Iterator[Finding]:
+    """DualPipe runs from both ends: its stages come in pairs."""
+    stages = case.job.parallelism.pipeline_parallel_size
+    if case.job.parallelism.pipeline_schedule == PipelineSchedule.DUALPIPE and stages % 2:
         yield Finding(
             field=f"{_SIZES}pipeline_parallel_size",
             code="conflict",
@@ -240,15 +245,19 @@ def pipeline_schedule(case: Case) -> Iterator[Finding]:
             hint=f"try {multiples_near(2, stages)}",
             value=stages,
         )
-    steps = int(case.job.gradient_accumulation_steps)
-    if schedule is PipelineSchedule.INTERLEAVED and parts > 1 and steps % stages:
+
+
+def interleaved_micro_batches(case: Case) -> Iterator[Finding]:
+    """Megatron's interleaved schedule takes micro-batches in groups of as many as stages."""
+    sizes = case.job.parallelism
+    stages, steps = sizes.pipeline_parallel_size, int(case.job.gradient_accumulation_steps)
+    interleaves = sizes.pipeline_schedule == PipelineSchedule.INTERLEAVED
+    if interleaves and sizes.virtual_pipeline_stages > 1 and steps % stages:
         yield Finding(
             field="gradient_accumulation_steps",
             code="does_not_divide",
-            detail=(
-                f"the interleaved schedule runs micro-batches in groups of pipeline_parallel_size"
-                f" {stages}, and gradient_accumulation_steps is {steps}"
-            ),
+            detail=f"the interleaved schedule runs micro-batches in groups of"
+            f" pipeline_parallel_size {stages}, and gradient_accumulation_steps is {steps}",
             hint=f"try {multiples_near(stages, steps)}",
             value=steps,
         )

@@ -1,0 +1,191 @@
+"""The head of a model and its loss, forward and backward, as one segment with four moments."""
+
+from dataclasses import dataclass
+
+from vramgate.costmodel.blocks.decoder import KEEPS_SHARDS
+from vramgate.costmodel.blocks.ends import last_hidden, output_weight
+from vramgate.costmodel.blocks.loss import (
+    REBINDS_UNTIL,
+    chunked_loss,
+    compiled_loss,
+    fused_linear_loss,
+    fused_loss,
+    standard_loss,
+)
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.job import Loss, Task, TrainingJob
+from vramgate.costmodel.operations import FP32, gather_sequence, linear
+from vramgate.costmodel.segments import High, new_tape
+from vramgate.costmodel.tape import GRADIENT, LOGITS, TEMPORARY, Tape, Tensor
+from vramgate.costmodel.weights import Weight
+from vramgate.units import Bytes
+
+WITHOUT_LOGITS = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
+"""Tasks whose head is a handful of numbers a row instead of a vocabulary a token."""
+KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
+"""Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
+FUSED_LINEAR_SINCE = {"unsloth": (2024, 11)}
+"""Frameworks whose loss without whole logits came with a version; before, their fused kernel read whole logits."""
+TITAN_COMPILES_LOSS_SINCE = (0, 1)
+TORCH_OF_COMPILED_TITAN_LOSS = (2, 8)
+RECENT_FORMATS = frozenset({"mxfp8", "nvfp4"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSegment:
+    """What the head does to memory; the incoming stream belongs to it."""
+
+    forward: High
+    loss_forward: High
+    loss_backward: High
+    backward: High
+    gradients: Bytes
+    outputs: Bytes
+    """Logits that a name of the training loop keeps through backward."""
+
+
+def head_segment(
+    job: TrainingJob,
+    setting: Setting,
+    outside: dict[str, Weight],
+    *,
+    requires_grad: bool,
+    accumulating: bool,
+) -> HeadSegment:
+    """Return the segment of the final norm, the output layer and the loss."""
+    tape = new_tape(setting)
+    tape.accumulating = accumulating
+    hidden = _hidden(tape, job, setting, outside, requires_grad=requires_grad)
+    kind = loss_in_use(job)
+    weight = output_weight(outside)
+    whole = kind is not Loss.FUSED_LINEAR
+    if job.task in WITHOUT_LOGITS:
+        loss_input = hidden
+    elif whole:
+        loss_input = linear(tape, hidden, weight)
+        tape.drop(hidden)
+        tape.move(loss_input, LOGITS)
+    else:
+        loss_input = hidden
+    operations = len(tape.operations)
+    forward = _restart(tape)
+    tape.category = LOGITS
+    if job.task in WITHOUT_LOGITS:
+        loss = _row_loss(tape, loss_input)
+    elif whole:
+        loss = _whole_loss(tape, job, setting, kind, loss_input)
+    else:
+        loss = fused_linear_loss(tape, setting, loss_input, weight)
+        tape.drop(loss_input)
+    loss_forward = _restart(tape)
+    tape.leave_autocast()
+    outputs = _kept_output_bytes(job, setting)
+    tape.allocate(outputs, LOGITS)
+    tape.restart_peak()
+    loss.gradient = tape.new_gradient(loss.size)
+    tape.backward(down_to=operations)
+    loss_backward = _restart(tape)
+    tape.category = TEMPORARY
+    tape.backward()
+    return HeadSegment(
+        forward=forward,
+        loss_forward=loss_forward,
+        loss_backward=loss_backward,
+        backward=_restart(tape),
+        gradients=tape.by[GRADIENT],
+        outputs=outputs,
+    )
+
+
+def _hidden(
+    tape: Tape,
+    job: TrainingJob,
+    setting: Setting,
+    outside: dict[str, Weight],
+    *,
+    requires_grad: bool,
+) -> Tensor:
+    """Return the last hidden state on the whole sequence."""
+    shard = setting.tokens // setting.sequence_ranks
+    stream = tape.new(
+        shard * job.architecture.hidden_size, setting.stream_width, requires_grad=requires_grad
+    )
+    hidden = last_hidden(tape, setting, outside, stream)
+    if not job.parallelism.sequence_parallel:
+        return hidden
+    gathered = gather_sequence(
+        tape,
+        hidden,
+        setting.sequence_ranks,
+        keeps_shard=job.software.framework in KEEPS_SHARDS,
+    )
+    tape.drop(hidden)
+    return gathered
+
+
+def _restart(tape: Tape) -> High:
+    high, parts = tape.restart_peak()
+    return High(bytes=high, parts=parts)
+
+
+def _row_loss(tape: Tape, hidden: Tensor) -> Tensor:
+    """Return a loss of a few numbers a row: it keeps the hidden states, whose gradient is made whole."""
+    loss = tape.new(1, FP32, requires_grad=hidden.requires_grad)
+    if loss.requires_grad:
+        tape.save(hidden)
+        tape.record_saving(_row_loss_backward, loss, hidden)
+    tape.drop(hidden)
+    return loss
+
+
+def _row_loss_backward(tape: Tape, loss: Tensor, hidden: Tensor) -> None:
+    tape.release(tape.take(loss))
+    made = tape.new_gradient(hidden.size)
+    tape.drop(hidden)
+    tape.give(hidden, made)
+
+
+def _whole_loss(
+    tape: Tape, job: TrainingJob, setting: Setting, kind: Loss, logits: Tensor
+) -> Tensor:
+    """Return the loss of whole logits; they are let go."""
+    if kind is Loss.FUSED:
+        return fused_loss(tape, setting, logits)
+    if kind is Loss.CHUNKED:
+        return chunked_loss(tape, setting, logits)
+    if _compiles_loss(job):
+        return compiled_loss(tape, logits)
+    return standard_loss(tape, setting, logits)
+
+
+def loss_in_use(job: TrainingJob) -> Loss:
+    """Return the loss that runs: a version that had no fused linear loss ran its fused one."""
+    since = FUSED_LINEAR_SINCE.get(job.software.framework)
+    if job.loss is not Loss.FUSED_LINEAR or since is None:
+        return job.loss
+    stated = job.software.stated(job.software.framework)
+    return Loss.FUSED if stated is not None and stated < since else job.loss
+
+
+def _compiles_loss(job: TrainingJob) -> bool:
+    """Return whether the compiler sees the loss: where a whole model is compiled; in torchtitan since February 2025.
+
+    Nothing stated: torchtitan's first published runs, which did not (torchtitan d1f62be7).
+    """
+    if not job.compile or job.software.framework != "torchtitan":
+        return job.compile
+    titan, torch = job.software.stated("torchtitan"), job.software.stated("torch")
+    if titan is not None:
+        return titan >= TITAN_COMPILES_LOSS_SINCE
+    if torch is not None:
+        return torch >= TORCH_OF_COMPILED_TITAN_LOSS
+    return job.precision.linear in RECENT_FORMATS
+
+
+def _kept_output_bytes(job: TrainingJob, setting: Setting) -> Bytes:
+    """Return the logits a training loop's name keeps through backward: fp32 where the model rebinds them."""
+    if job.software.framework not in KEEPS_OUTPUTS or job.loss is not Loss.STANDARD:
+        return 0 * setting.tokens
+    rebinds = setting.transformers <= REBINDS_UNTIL
+    width = FP32 if rebinds else setting.compute_width
+    return setting.tokens * job.architecture.vocab_size * width
