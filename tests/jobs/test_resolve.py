@@ -112,6 +112,14 @@ def test_a_model_by_config_is_counted_from_it() -> None:
     assert result.model_name == "llama"
 
 
+def test_a_config_with_a_large_label_table_is_the_same_model() -> None:
+    labels = {str(number): f"a label of some length, number {number}" for number in range(5000)}
+
+    result = resolved(model={"config": {**TINY, "id2label": labels}})
+
+    assert result.job.architecture == resolved(model={"config": TINY}).job.architecture
+
+
 def test_a_config_may_carry_the_models_name() -> None:
     assert resolved(model={"config": {**TINY, "_name_or_path": "me/tiny"}}).model_name == "me/tiny"
 

@@ -1,7 +1,7 @@
 """The accuracy report as tables of text: the terminal and the README show the same ones."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vramgate.accuracy.figures import ErrorFigures, Share
@@ -184,12 +184,17 @@ def _peer_tables(report: PeersReport) -> list[TextTable]:
             report,
             "Other estimators on the same runs of exact length: theirs / ours, in percent",
             COLUMNS[:ERROR_COLUMNS],
+            rows_asked=lambda figures: f"{figures.exact.n}",
             note="Ours is on the rows that the peer answers: some know full training only.",
         ),
         _side_by_side(
             report,
             "Other estimators on the one-sided questions: theirs / ours, in percent",
             COLUMNS[ERROR_COLUMNS:],
+            rows_asked=lambda figures: (
+                f"{figures.bound.n}, {figures.out_of_memory.n}, {figures.ran.n}"
+            ),
+            note="The rows of each question, in the order of the columns.",
         ),
         TextTable(
             title="The best of them, column by column",
@@ -207,7 +212,12 @@ def _peer_tables(report: PeersReport) -> list[TextTable]:
 
 
 def _side_by_side(
-    report: PeersReport, title: str, columns: Sequence[Column], note: str = ""
+    report: PeersReport,
+    title: str,
+    columns: Sequence[Column],
+    *,
+    rows_asked: Callable[[MeasuredFigures], str],
+    note: str = "",
 ) -> TextTable:
     return TextTable(
         title=title,
@@ -215,7 +225,7 @@ def _side_by_side(
         rows=tuple(
             (
                 _words(peer.peer),
-                f"{peer.theirs.exact.n}",
+                rows_asked(peer.theirs),
                 *(_both(peer, column) for column in columns),
             )
             for peer in report.peers

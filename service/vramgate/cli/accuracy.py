@@ -33,15 +33,11 @@ def accuracy(
 ) -> None:
     """Compare estimates, without calibration, with exact traces, measured runs and other estimators."""
     from vramgate.accuracy.markdown import as_markdown
-    from vramgate.accuracy.report import accuracy_report, as_json, from_source, without_oracle
+    from vramgate.accuracy.report import accuracy_report, as_json
     from vramgate.accuracy.tables import accuracy_tables
     from vramgate.workflows.load_catalogs import load_catalogs
 
-    chosen = _cases(cases)
-    chosen = chosen if oracle else without_oracle(chosen)
-    chosen = chosen if source is None else from_source(chosen, source)
-    if not chosen.measured and not chosen.oracle:
-        raise UnreadableFileError(NO_ROWS, hint="Look at --cases, --source and --no-oracle.")
+    chosen = _chosen(_cases(cases), source, with_oracle=oracle)
     report = accuracy_report(chosen, load_catalogs(), source=source)
     if json:
         typer.echo(as_json(report))
@@ -66,3 +62,18 @@ def _cases(file: Path | None) -> "Cases":
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableFileError(f"{file} cannot be read: {error}.") from error
     return read_cases(text, name=str(file))
+
+
+def _chosen(cases: "Cases", source: str | None, *, with_oracle: bool) -> "Cases":
+    """Return the rows asked for.
+
+    Raises:
+        UnreadableFileError: none are left.
+    """
+    from vramgate.accuracy.report import from_source, without_oracle
+
+    chosen = cases if with_oracle else without_oracle(cases)
+    chosen = chosen if source is None else from_source(chosen, source)
+    if not chosen.measured and not chosen.oracle:
+        raise UnreadableFileError(NO_ROWS, hint="Look at --cases, --source and --no-oracle.")
+    return chosen

@@ -7,9 +7,9 @@ from vramgate.costmodel.blocks.ends import last_hidden, output_weight
 from vramgate.costmodel.blocks.loss import (
     REBINDS_UNTIL,
     chunked_loss,
-    compiled_loss,
     fused_linear_loss,
     fused_loss,
+    one_kernel_loss,
     standard_loss,
 )
 from vramgate.costmodel.blocks.setting import Setting
@@ -24,6 +24,8 @@ WITHOUT_LOGITS = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
 """Tasks whose head is a handful of numbers a row instead of a vocabulary a token."""
 KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
 """Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
+READS_LOGITS_IN_OWN_FORMAT = frozenset({"composer"})
+"""Frameworks whose fused loss is flash-attention's: no fp32 copy (llm-foundry ``fused_crossentropy``)."""
 FUSED_LINEAR_SINCE = {"unsloth": (2024, 11)}
 """Frameworks whose loss without whole logits came with a version; before, their fused kernel read whole logits."""
 TITAN_COMPILES_LOSS_SINCE = (0, 1)
@@ -150,11 +152,13 @@ def _whole_loss(
 ) -> Tensor:
     """Return the loss of whole logits; they are let go."""
     if kind is Loss.FUSED:
+        if setting.software.framework in READS_LOGITS_IN_OWN_FORMAT:
+            return one_kernel_loss(tape, logits)
         return fused_loss(tape, setting, logits)
     if kind is Loss.CHUNKED:
         return chunked_loss(tape, setting, logits)
     if _compiles_loss(job):
-        return compiled_loss(tape, logits)
+        return one_kernel_loss(tape, logits)
     return standard_loss(tape, setting, logits)
 
 

@@ -91,6 +91,14 @@ def layer_norm_in_fp32(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     return out
 
 
+def layer_norm_in_compute(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
+    """Return a LayerNorm that casts its input to autocast's format and leaves autocast."""
+    source = cast(tape, x, tape.compute_width if tape.autocast else x.width)
+    out = layer_norm_kernel(tape, source, weight)
+    tape.drop(source)
+    return out
+
+
 def layer_norm_plus_one(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     """Return Nemotron's LayerNorm: in autocast's format, which PyTorch's own leaves; the weight plus one is kept."""
     width = tape.compute_width if tape.autocast else x.width

@@ -13,6 +13,8 @@ from vramgate.jobs.description import ModelDescription
 from vramgate.jobs.ledger import Ledger
 
 MODEL_POINTER = "/job/model"
+MAX_KEPT_CONFIG = 65_536
+"""Characters; Hugging Face configs of language models take 1 000 to 5 000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,16 @@ def _entry_architecture(entry: ModelEntry) -> ModelArchitecture:
     return families.architecture_from_parameters(entry.parameters or 0)
 
 
+def _config_architecture(config: Mapping[str, object]) -> ModelArchitecture:
+    """Return the shape of a config; those of usual size are kept, label tables of megabytes not."""
+    text = json.dumps(config, sort_keys=True)
+    if len(text) > MAX_KEPT_CONFIG:
+        return families.architecture_from_config(config)
+    return _kept_architecture(text)
+
+
 @lru_cache(maxsize=512)
-def _config_architecture(text: str) -> ModelArchitecture:
+def _kept_architecture(text: str) -> ModelArchitecture:
     return families.architecture_from_config(json.loads(text))
 
 
@@ -85,7 +95,7 @@ def _by_name(name: str, models: ModelCatalog, ledger: Ledger) -> KnownModel:
 
 def _by_config(config: Mapping[str, object]) -> KnownModel:
     try:
-        architecture = _config_architecture(json.dumps(config, sort_keys=True))
+        architecture = _config_architecture(config)
     except DomainError as error:
         raise _located(error, f"{MODEL_POINTER}/config", None) from None
     named = config.get("_name_or_path")

@@ -369,3 +369,12 @@ def test_minicpm_3_values_are_a_head_wide_where_not_told() -> None:
     attention = attention_of(architecture_from_config(config).decoder.blocks[0])
 
     assert attention.value_head_dim == 64
+
+
+def test_a_text_class_leaves_the_tower_out() -> None:
+    whole = built("google/gemma-3-4b-pt")
+    text = built("google/gemma-3-4b-pt", architectures=["Gemma3ForCausalLM"])
+
+    assert [stack.name for stack in text.stacks] == ["decoder"]
+    assert text.decoder.path == "model.layers"
+    assert text.decoder.parameters == whole.decoder.parameters

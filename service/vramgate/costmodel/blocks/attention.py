@@ -84,8 +84,8 @@ FP32_ROTARY = frozenset({"cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4
 """Families that rotate in fp32 and cast back."""
 ROTATES_BEFORE_TRANSPOSE = frozenset({"gptj", "codegen"})
 """Families that rotate while heads still follow tokens, so that a kernel's output follows tokens too."""
-ALWAYS_MASKED = frozenset({"falcon"})
-"""Families that hand sdpa a mask tensor where others hand it a flag."""
+ALWAYS_MASKED = frozenset({"falcon", "bart", "mbart", "m2m_100"})
+"""Families whose causal layers hand sdpa a mask tensor where others hand it a flag."""
 CONCATENATED_ROTARY = frozenset({"phi3"})
 """Families whose rotary code splits and concatenates heads even where all of a head is rotated."""
 COPIES_GROUPED_HEADS = frozenset({"falcon"})
@@ -269,7 +269,7 @@ def needs_mask(setting: Setting, shape: Attention) -> bool:
     if setting.model_type == "gemma2":
         return setting.transformers <= (4, 51)
     if setting.model_type in ALWAYS_MASKED:
-        return True
+        return shape.causal
     window = shape.sliding_window
     return window is not None and bool(np.any(setting.sequence >= window))
 

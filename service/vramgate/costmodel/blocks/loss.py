@@ -186,17 +186,20 @@ def _chunked_backward(
     tape.give(wide, made)
 
 
-def compiled_loss(tape: Tape, logits: Tensor) -> Tensor:
-    """Return the cross-entropy the compiler fuses: the 16-bit logits are kept, their gradient is made beside them."""
+def one_kernel_loss(tape: Tape, logits: Tensor) -> Tensor:
+    """Return the cross-entropy of one kernel that reads the logits in their own format.
+
+    The compiler makes such a one, and flash-attention has it: the logits are kept, their gradient is made beside them.
+    """
     loss = tape.new(1, FP32, requires_grad=logits.requires_grad)
     if loss.requires_grad:
         tape.save(logits)
-        tape.record_saving(_compiled_backward, loss, logits)
+        tape.record_saving(_one_kernel_backward, loss, logits)
     tape.drop(logits)
     return loss
 
 
-def _compiled_backward(tape: Tape, loss: Tensor, logits: Tensor) -> None:
+def _one_kernel_backward(tape: Tape, loss: Tensor, logits: Tensor) -> None:
     tape.release(tape.take(loss))
     made = tape.new_gradient(logits.size)
     tape.drop(logits)

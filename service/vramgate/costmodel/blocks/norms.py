@@ -3,6 +3,7 @@
 from vramgate.costmodel.architecture import NormKind
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.norm_operations import (
+    layer_norm_in_compute,
     layer_norm_in_fp32,
     layer_norm_plus_one,
     python_layer_norm,
@@ -25,6 +26,8 @@ SQUARES_A_COPY = frozenset({"t5", "mt5"})
 LAYER_NORM_IN_PYTHON = frozenset({"cohere", "cohere2"})
 LAYER_NORM_ON_FP32 = frozenset({"olmo"})
 LAYER_NORM_PLUS_ONE = frozenset({"nemotron"})
+LOW_PRECISION_LAYER_NORM = frozenset({"composer"})
+"""Frameworks whose LayerNorm runs in autocast's format (llm-foundry ``layers/norm.py`` ``LPLayerNorm``, its default)."""
 
 
 def norm(tape: Tape, setting: Setting, kind: NormKind, x: Tensor, weight: Weight) -> Tensor:
@@ -50,6 +53,8 @@ def _layer_norm_of(tape: Tape, setting: Setting, x: Tensor, weight: Weight) -> T
         return layer_norm_in_fp32(tape, x, weight)
     if setting.model_type in LAYER_NORM_PLUS_ONE:
         return layer_norm_plus_one(tape, x, weight)
+    if setting.software.framework in LOW_PRECISION_LAYER_NORM:
+        return layer_norm_in_compute(tape, x, weight)
     return layer_norm(tape, x, weight)
 
 

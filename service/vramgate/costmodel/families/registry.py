@@ -18,6 +18,7 @@ from vramgate.costmodel.families import (
 )
 from vramgate.costmodel.families.config import Config
 from vramgate.costmodel.families.decoders import DECODERS, Builder, build_text
+from vramgate.costmodel.families.heads import class_name
 
 BUILDERS: Mapping[str, Builder] = {
     "bert": lambda c: encoder.build_encoder(c, encoder.BERT),
@@ -69,6 +70,16 @@ BUILDERS: Mapping[str, Builder] = {
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
 """Where models of several modalities keep their text model's config."""
 
+TEXT_CLASSES: Mapping[str, str] = {
+    "Gemma3ForCausalLM": "gemma3_text",
+    "Gemma4ForCausalLM": "gemma4_text",
+    "Llama4ForCausalLM": "llama4_text",
+    "MllamaForCausalLM": "mllama_text_model",
+    "Qwen3_5ForCausalLM": "qwen3_5_text",
+    "Qwen3_5MoeForCausalLM": "qwen3_5_moe_text",
+}
+"""Classes that leave the towers of a multimodal config out, and the type of their text model."""
+
 
 def build_model(config: Config) -> ModelArchitecture:
     """Return the model of a config, by its ``model_type``.
@@ -78,6 +89,8 @@ def build_model(config: Config) -> ModelArchitecture:
             another.
     """
     model_type = config.word("model_type", default="")
+    if class_name(config) in TEXT_CLASSES and config.section("text_config") is not None:
+        return multimodal.text_model(config, TEXT_CLASSES[class_name(config)], root="model.")
     builder = BUILDERS.get(model_type)
     if builder is not None:
         return builder(config)

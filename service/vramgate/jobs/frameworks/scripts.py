@@ -95,6 +95,7 @@ def composer(stack: Stack) -> FrameworkDefaults:
             attention=Default(
                 AttentionImplementation.FLASH_2, "llm-foundry default (attn_impl flash)"
             ),
+            loss=Default(Loss.FUSED, "llm-foundry default (loss_fn fused_crossentropy)"),
         ),
         sharding=replace(base.sharding, replicas=fsdp, shards=fsdp),
     )
