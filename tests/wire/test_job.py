@@ -15,6 +15,7 @@ from vramgate.catalog.models import builtin_models
 from vramgate.costmodel.job import Dtype, MethodKind
 from vramgate.errors import DomainError
 from vramgate.jobs import description as domain
+from vramgate.jobs.frameworks.registry import framework_names
 from vramgate.jobs.resolve import resolve
 from vramgate.wire import job_parts, machine_parts
 from vramgate.wire.job import JobIn, JobOut
@@ -209,8 +210,12 @@ def test_wire_and_domain_have_the_same_fields(
 
 def test_every_value_said_reaches_the_domain() -> None:
     # The normalised job has a value in every field it can; sent in, it must come out the same.
-    for method in ("full", "lora", "qlora", "freeze"):
-        done = resolved(method=method, hardware={"accelerator": "t4", "devices": 2}).description
+    for framework in framework_names():
+        done = resolved(
+            method="qlora",
+            software={"framework": framework},
+            hardware={"accelerator": "t4", "devices": 2},
+        ).description
 
         body = JobOut.from_domain(done).model_dump(mode="json")
 

@@ -38,6 +38,8 @@ class ShardPlan:
     forward_units: int
     keeps_inputs: bool
     """FSDP 1 with frozen blocks under reentrant checkpointing: block inputs and their gradients live to the end."""
+    flattens_gradients: bool
+    """FSDP 1: a unit's gradients are made one by one, then concatenated into the flat parameter's gradient."""
     accumulates_whole: bool
     """Gradients stay unsharded between micro-batches (``no_sync``)."""
     bucket_bytes: Bytes
@@ -87,6 +89,8 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         backward_units=1 if reentrant else 2,
         forward_units=2,
         keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
+        flattens_gradients=implementation is ShardingImplementation.FSDP
+        and job.method.kind is MethodKind.FULL,
         accumulates_whole=fully and not sharding.sync_each_micro_batch and bool(accumulates),
         bucket_bytes=_bucket_bytes(job, gradient_bytes),
         standing_buffer_bytes=_standing_bytes(job, gradient_bytes),

@@ -50,10 +50,12 @@ from vramgate.costmodel.tape import (
     Tape,
 )
 from vramgate.costmodel.weights import ADAPTING
-from vramgate.units import Bytes, ceil_div, largest
+from vramgate.units import Bytes, ceil_div, largest, smallest
 
 WITH_REFERENCE = frozenset({Task.DPO, Task.KTO})
 """Tasks that hold a frozen reference model beside the trained one."""
+COMMON_ROW_TOKENS = 512
+"""Tokens that the longer rows of instruction data have, where few reach the limit (Alpaca: the 99th percentile)."""
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
 
@@ -394,11 +396,15 @@ class Step:
     def _hold_lingering(self) -> None:
         """Add the 4-bit products' inputs of the micro-batch before, which hang on its loss until that is replaced.
 
-        The longest rows set the peak; those before them are taken as half as long (instruction data vary).
+        The longest row sets the peak; the one before it is taken as a common one, but for pretraining's full rows.
         """
-        if self.resident_gradients:
-            lingering = sum(piece.count * piece.segment.lingering for piece in self.pieces)
-            self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + lingering // 2
+        if not self.resident_gradients:
+            return
+        lingering = sum(piece.count * piece.segment.lingering for piece in self.pieces)
+        if self.job.task is not Task.PRETRAIN:
+            common = smallest(self.setting.sequence, COMMON_ROW_TOKENS)
+            lingering = ceil_div(lingering * common, self.setting.sequence)
+        self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + lingering
 
     def _drop_casts(self) -> None:
         """Leave autocast: its cached weight copies go, where no operation saved them."""
@@ -452,7 +458,23 @@ class Step:
             piece.waiting = 0
             self.held[GRADIENT] += (count - 1) * left
             self._note(Phase.BACKWARD, label, segment.backward, extra)
+        self._note_flattening(label, segment.gradients, segment.stream_bytes, extra)
         self.held[GRADIENT] += left
+
+    def _note_flattening(
+        self, label: str, gradients: Bytes, stream_bytes: Bytes, extra: Extra | None = None
+    ) -> None:
+        """Note the end of a unit's backward in FSDP 1: its gradients one by one, and all of them in one tensor."""
+        if not self.plan.flattens_gradients:
+            return
+        parts: Parts = [0] * CATEGORIES
+        parts[GRADIENT], parts[TEMPORARY] = gradients, gradients + stream_bytes
+        self._note(
+            Phase.BACKWARD,
+            f"{label}, gradients made flat",
+            High(bytes=2 * gradients + stream_bytes, parts=parts),
+            extra,
+        )
 
     def _gradients_left(self, piece: Piece) -> Bytes:
         """Return the gradients one block leaves behind: all of them, or the rank's share."""
@@ -486,6 +508,7 @@ class Step:
                 tape.spike(size)  # both gradients are views: their sum is made beside them
             tape.free(size, GRADIENT)
         self._note_restart(tape, Phase.BACKWARD, "backward of the embedding")
+        self._note_flattening("backward of the embedding", tape.by[GRADIENT], 0)
 
     def _head_gradient_is_view(self, width: int) -> bool:
         """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""

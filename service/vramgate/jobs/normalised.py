@@ -23,10 +23,22 @@ from vramgate.jobs.description import (
     ShardingDescription,
     SoftwareDescription,
 )
+from vramgate.jobs.vocabulary import (
+    FusedKernel,
+    LinearFormat,
+    Offload,
+    OptimizerImplementation,
+    PipelineSchedule,
+    Quantization,
+    Wrap,
+)
 
 
 def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDescription:
-    """Return the description with every field that matters filled from the resolved job."""
+    """Return the description with every field that matters filled from the resolved job.
+
+    Words that the cost model holds as plain text are of their closed lists here.
+    """
     return JobDescription(
         model=said.model,
         method=_method(said.method, job.method),
@@ -40,7 +52,7 @@ def normalised(said: JobDescription, job: TrainingJob, *, stack: str) -> JobDesc
         activation_checkpointing=_checkpointing(job.checkpointing),
         attention=job.attention,
         loss=job.loss,
-        fused_kernels=tuple(sorted(job.fused_kernels)),
+        fused_kernels=tuple(sorted(map(FusedKernel, job.fused_kernels))),
         compile=job.compile,
         parallelism=_parallelism(job.parallelism),
         sharding=_sharding(job.sharding),
@@ -80,7 +92,7 @@ def _method(said: MethodDescription, method: Method) -> MethodDescription:
         modules_to_save=method.modules_to_save,
         adapter_dtype=method.adapter_dtype,
         frozen_dtype=method.frozen_dtype,
-        quantization=method.quantization,
+        quantization=method.quantization and Quantization(method.quantization),
         double_quant=method.double_quant if quantized else None,
         prepare_for_kbit_training=method.prepare_for_kbit_training if quantized else None,
     )
@@ -94,7 +106,7 @@ def _precision(precision: Precision) -> PrecisionDescription:
         gradients=precision.gradients,
         master_weights=precision.master_weights,
         optimizer_states=precision.optimizer_states,
-        linear=precision.linear,
+        linear=precision.linear and LinearFormat(precision.linear),
     )
 
 
@@ -105,7 +117,7 @@ def _parallelism(sizes: Parallelism) -> ParallelismDescription:
         context_parallel_size=int(sizes.context_parallel_size),
         expert_parallel_size=int(sizes.expert_parallel_size),
         sequence_parallel=sizes.sequence_parallel,
-        pipeline_schedule=sizes.pipeline_schedule,
+        pipeline_schedule=PipelineSchedule(sizes.pipeline_schedule),
         virtual_pipeline_stages=sizes.virtual_pipeline_stages,
     )
 
@@ -113,7 +125,7 @@ def _parallelism(sizes: Parallelism) -> ParallelismDescription:
 def _optimizer(optimizer: Optimizer) -> OptimizerDescription:
     return OptimizerDescription(
         name=optimizer.name,
-        implementation=optimizer.implementation,
+        implementation=OptimizerImplementation(optimizer.implementation),
         in_backward=optimizer.in_backward,
         rank=None if optimizer.rank is None else int(optimizer.rank),
         quantized=optimizer.quantized,
@@ -140,10 +152,10 @@ def _sharding(sharding: Sharding) -> ShardingDescription:
         zero_stage=sharding.zero_stage,
         shard_group_size=None if group is None else int(group),
         reshard_after_forward=sharding.reshard_after_forward,
-        wrap=sharding.wrap,
+        wrap=Wrap(sharding.wrap),
         sync_each_micro_batch=sharding.sync_each_micro_batch,
-        offload_optimizer=sharding.offload_optimizer,
-        offload_parameters=sharding.offload_parameters,
+        offload_optimizer=Offload(sharding.offload_optimizer),
+        offload_parameters=Offload(sharding.offload_parameters),
         offload_fraction=sharding.offload_fraction,
         buckets=BucketsDescription(
             reduce_elements=int(buckets.reduce_elements),

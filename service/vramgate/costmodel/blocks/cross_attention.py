@@ -10,7 +10,7 @@ from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS, shared_z
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.kernels import Kernel, Scores, eager_attention, fused_attention, math_attention
 from vramgate.costmodel.operations import cast, linear
-from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count
 
@@ -20,7 +20,9 @@ Weights = dict[str, Weight]
 def stand_in_memory(setting: Setting, weights: Weights, stream: Tensor) -> Tensor:
     """Return an encoder's output as long as the decoder's input, whose bytes count elsewhere."""
     width = weights["cross_key"].in_features
-    return Tensor(setting.tokens * width, stream.width, 0, requires_grad=stream.requires_grad)
+    return Tensor(
+        setting.tokens * width, stream.width, ACTIVATION, requires_grad=stream.requires_grad
+    )
 
 
 def cross_attention(

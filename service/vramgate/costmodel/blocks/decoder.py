@@ -1,9 +1,10 @@
 """One transformer block: how its norms, its attention and its feed-forward are put together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from vramgate.costmodel.architecture import AttentionKind, Block, BlockLayout
+from vramgate.costmodel.architecture import Attention, AttentionKind, Block, BlockLayout
 from vramgate.costmodel.blocks.attention import attention
 from vramgate.costmodel.blocks.cross_attention import cross_attention, stand_in_memory
 from vramgate.costmodel.blocks.experts import mixture_of_experts
@@ -11,8 +12,18 @@ from vramgate.costmodel.blocks.feed_forward import feed_forward
 from vramgate.costmodel.blocks.latent_attention import latent_attention
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import add, dropout, gather_sequence, scatter_sequence
-from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.blocks.side_weights import leave_side_gradients
+from vramgate.costmodel.blocks.state_space import is_sequence_mixer, state_space_mixer
+from vramgate.costmodel.operations import (
+    add,
+    dropout,
+    gather_sequence,
+    keep_with,
+    multiply,
+    scatter_sequence,
+    vector_gradient,
+)
+from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 
 Weights = dict[str, Weight]
@@ -41,6 +52,7 @@ def block(
         if memory is None:
             memory = stand_in_memory(setting, weights, stream)
         crossed = partial(cross_attention, memory=memory)
+    leave_side_gradients(tape, weights)
     run = _LAYOUTS.get(shape.layout, _sequential)
     out = run(tape, setting, shape, weights, stream, crossed)
     tape.end_block()
@@ -57,7 +69,11 @@ def _sequential(
 ) -> Tensor:
     """Run attention, then feed-forward, each added to the stream; between them cross-attention where there is any."""
     names = _NORMS[shape.layout]
-    after_mixer = _half(tape, setting, shape, weights, stream, mixer, names[:2])
+    after_mixer = stream
+    if shape.attention is None:
+        tape.hold(stream)
+    else:
+        after_mixer = _half(tape, setting, shape, weights, stream, mixer, names[:2])
     if crossed is not None:
         before = after_mixer
         names_crossed = ("cross_norm", None)
@@ -95,11 +111,13 @@ def _half(
     """Return the stream after one half of a block: norm, body, norm, dropout, residual, as far as there are any."""
     before, after = names
     hidden = stream
-    if before is not None:
-        hidden = norm(tape, setting, shape.norm, stream, weights[before])
+    own_norm = None if before is None else weights.get(before)
+    if own_norm is not None:
+        hidden = norm(tape, setting, shape.norm, stream, own_norm)
     made = body(tape, setting, shape, weights, hidden)
-    if before is not None:
+    if own_norm is not None:
         tape.drop(hidden)
+    made = _scaled(tape, weights.get(LAYER_SCALES.get(before or "", "")), made)
     if after is not None:
         normed = norm(tape, setting, shape.norm, made, weights[after])
         tape.drop(made)
@@ -120,6 +138,10 @@ def _mixer(
         return hidden
     if shape.attention.kind is AttentionKind.LATENT:
         return latent_attention(tape, setting, shape.attention, weights, hidden)
+    if is_sequence_mixer(shape.attention):
+        return state_space_mixer(tape, setting, shape.attention, weights, hidden)
+    if "mixer_in" in weights:
+        return _both_mixers(tape, setting, shape.attention, weights, hidden)
     return attention(tape, setting, shape.attention, weights, hidden)
 
 
@@ -151,6 +173,20 @@ def transform(
 ) -> Tensor:
     """Return the feed-forward half of one block, on the whole sequence."""
     return _on_whole_sequence(tape, setting, shape, weights, hidden, _transform)
+
+
+def _both_mixers(
+    tape: Tape, setting: Setting, shape: Attention, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return Falcon-H1's sum of a state-space mixer and an attention over the same input."""
+    own = {role: weight for role, weight in weights.items() if role.startswith("mixer_")}
+    scanned = state_space_mixer(
+        tape, setting, replace(shape, kind=AttentionKind.STATE_SPACE), own, hidden
+    )
+    attended = attention(tape, setting, shape, weights, hidden)
+    out = add(tape, scanned, attended)
+    tape.drop(scanned, attended)
+    return out
 
 
 def _on_whole_sequence(
@@ -198,6 +234,24 @@ def _post_norm(
         hidden = norm(tape, setting, shape.norm, total, weights[role])
         tape.drop(total)
     return hidden
+
+
+LAYER_SCALES = {"input_norm": "layer_scale", "pre_feed_forward_norm": "layer_scale#2"}
+"""Roles of the learned scales behind the two halves of a block (DINOv2), by the norm before each."""
+
+
+def _scaled(tape: Tape, weight: Weight | None, x: Tensor) -> Tensor:
+    """Return ``x`` times a learned scale per channel, where there is one; ``x`` is let go."""
+    if weight is None:
+        return x
+    scale = Tensor(x.elements, weight.width, ACTIVATION, requires_grad=False)
+    tape.hold(scale)  # a parameter: counted with the weights
+    vector_gradient(tape, weight)
+    out = multiply(tape, x, scale)
+    if weight.trainable:
+        keep_with(tape, out, x)
+    tape.drop(x)
+    return out
 
 
 def _dropout_after(setting: Setting, shape: Block, body: Body) -> float:

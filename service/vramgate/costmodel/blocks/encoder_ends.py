@@ -17,7 +17,7 @@ from vramgate.costmodel.operations import (
     linear,
     split,
 )
-from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 
@@ -104,7 +104,7 @@ def patches_embedded(tape: Tape, setting: Setting, weights: Weights) -> Tensor:
     """Return the stream of a vision transformer: a convolution of the patches, the class token, positions."""
     weight = weights["patch_embedding"]
     width = setting.compute_width if tape.autocast else weight.width
-    images = Tensor(_pixels(setting, weight.elements // weight.out_features), weight.width, 0, requires_grad=False)
+    images = Tensor(_pixels(setting, weight.elements // weight.out_features), weight.width, ACTIVATION, requires_grad=False)
     tape.hold(images)  # the input's own bytes are counted with the inputs
     source = cast(tape, images, width)
     kept_weight = cast_weight(tape, weight, width) if weight.width != width else None
@@ -117,10 +117,10 @@ def patches_embedded(tape: Tape, setting: Setting, weights: Weights) -> Tensor:
     if kept_weight is not None:
         tape.drop(kept_weight)
     token = Tensor(
-        setting.batch * weight.out_features, weight.width, 0, requires_grad=False
+        setting.batch * weight.out_features, weight.width, ACTIVATION, requires_grad=False
     )
     together = concatenate(tape, token, patches)
-    places = Tensor(together.elements, weight.width, 0, requires_grad=False)
+    places = Tensor(together.elements, weight.width, ACTIVATION, requires_grad=False)
     out = add(tape, together, places)
     tape.drop(together)
     dropped = dropout(tape, out, setting.architecture.embedding_dropout)
