@@ -217,7 +217,10 @@ def combine(tape: Tape, x: Tensor, elements: Count, picks: Count) -> Tensor:
     if ordered.requires_grad:
         tape.save(order)
     tape.drop(x)
-    out = tape.new(elements, x.width, requires_grad=x.requires_grad)
+    width = FP32 if tape.autocast else x.width  # autocast raises a sum
+    if width != x.width:
+        tape.spike(x.elements * width)
+    out = tape.new(elements, width, requires_grad=x.requires_grad)
     if out.requires_grad:
         tape.record_saving(_combine_backward, out, x, order)
     tape.drop(ordered, order)

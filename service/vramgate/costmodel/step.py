@@ -17,7 +17,7 @@ from vramgate.costmodel.blocks.ends import (
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
-from vramgate.costmodel.head import head_segment, loss_in_use
+from vramgate.costmodel.head import WITHOUT_LOGITS, head_segment, loss_in_use
 from vramgate.costmodel.job import (
     CheckpointMode,
     Loss,
@@ -458,23 +458,21 @@ class Step:
             piece.waiting = 0
             self.held[GRADIENT] += (count - 1) * left
             self._note(Phase.BACKWARD, label, segment.backward, extra)
-        self._note_flattening(label, segment.gradients, segment.stream_bytes, extra)
+        self._note_flattening(
+            label, segment.gradients, segment.gradients, segment.stream_bytes, extra
+        )
         self.held[GRADIENT] += left
 
     def _note_flattening(
-        self, label: str, gradients: Bytes, stream_bytes: Bytes, extra: Extra | None = None
+        self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, extra: Extra | None = None
     ) -> None:
-        """Note the end of a unit's backward in FSDP 1: its gradients one by one, and all of them in one tensor."""
+        """Note the end of a unit's backward in FSDP 1: its gradients as they were made, and all of them in one tensor."""
         if not self.plan.flattens_gradients:
             return
         parts: Parts = [0] * CATEGORIES
-        parts[GRADIENT], parts[TEMPORARY] = gradients, gradients + stream_bytes
-        self._note(
-            Phase.BACKWARD,
-            f"{label}, gradients made flat",
-            High(bytes=2 * gradients + stream_bytes, parts=parts),
-            extra,
-        )
+        parts[GRADIENT], parts[TEMPORARY] = made, flat + stream_bytes
+        high = High(bytes=made + flat + stream_bytes, parts=parts)
+        self._note(Phase.BACKWARD, f"{label}, gradients made flat", high, extra)
 
     def _gradients_left(self, piece: Piece) -> Bytes:
         """Return the gradients one block leaves behind: all of them, or the rank's share."""
@@ -502,13 +500,20 @@ class Step:
         embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
         tied = self.model.outside.get("embedding")
-        if tied is not None and self.job.architecture.tie_word_embeddings and tied.trainable and self.stage.last:
+        if tied is not None and tied.trainable and self._head_is_tied:
             size = tied.elements * tied.width
             if self._head_gradient_is_view(tied.width):
                 tape.spike(size)  # both gradients are views: their sum is made beside them
             tape.free(size, GRADIENT)
         self._note_restart(tape, Phase.BACKWARD, "backward of the embedding")
-        self._note_flattening("backward of the embedding", tape.by[GRADIENT], 0)
+        whole = self.model.outside_states.gathered
+        self._note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
+
+    @property
+    def _head_is_tied(self) -> bool:
+        """Whether this stage computes logits with the embedding's own table."""
+        tied = self.job.architecture.tie_word_embeddings and "head" not in self.model.outside
+        return tied and self.stage.last and self.job.task not in WITHOUT_LOGITS
 
     def _head_gradient_is_view(self, width: int) -> bool:
         """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""

@@ -4,12 +4,19 @@ The rules that changed with a version of transformers are named here, each with 
 Source: traces of eleven versions (4.45 to 5.24) and their modeling code.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vramgate.costmodel.architecture import Attention, Position
 from vramgate.costmodel.blocks.norms import head_norm
+from vramgate.costmodel.blocks.projections import (
+    GATED_OUTPUT,
+    Heads,
+    compressed_heads,
+    gated_output,
+    narrowed_output,
+    other_layers_heads,
+    split_gate,
+)
 from vramgate.costmodel.blocks.relative_bias import layer_bias, make_bias
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.blocks.sinks import eager_attention_with_sinks
@@ -98,27 +105,19 @@ INDEX_BYTES = 8
 """Bytes of a token's index, kept by padded FlashAttention."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Heads:
-    """Queries, keys and values on their way to the kernel."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    query_is_packed: bool
-    """The queries were put together by ``cat``: heads before tokens, and the kernel's output follows."""
-
-
 def attention(
     tape: Tape, setting: Setting, shape: Attention, weights: dict[str, Weight], hidden: Tensor
 ) -> Tensor:
     """Return the attention's output after its projection; ``hidden`` stays the caller's."""
-    heads = _projected(tape, setting, shape, weights, hidden)
+    heads, gate = _projected(tape, setting, shape, weights, hidden)
     if shape.position is Position.ROTARY and shape.rotary_dim:
         _rotated(tape, setting, shape, heads)
     if shape.position is Position.RELATIVE:
         make_bias(tape, setting, weights.get("relative_bias"))
     mixed = mixed_heads(tape, setting, shape, heads, weights)
+    if gate is not None:
+        mixed = gated_output(tape, mixed, gate)
+    mixed = narrowed_output(tape, setting, weights.get("output_down"), mixed)
     out = linear(tape, mixed, weights["attention_output"])
     tape.drop(mixed)
     return out
@@ -126,19 +125,45 @@ def attention(
 
 def _projected(
     tape: Tape, setting: Setting, shape: Attention, weights: dict[str, Weight], hidden: Tensor
-) -> Heads:
+) -> tuple[Heads, Tensor | None]:
+    """Return the heads, and the gate of the attention's output where the family has one."""
     if "qkv" in weights:
-        return _fused_heads(tape, setting, shape, weights["qkv"], hidden)
+        return _fused_heads(tape, setting, shape, weights["qkv"], hidden), None
+    if "kv_down" in weights:
+        return compressed_heads(tape, setting, weights, hidden), None
     query = linear(tape, hidden, weights["query"], transposed_gradient=_query_is_copied(shape))
+    gate = None
+    if setting.model_type in GATED_OUTPUT:
+        query, gate = split_gate(tape, query)
     query = _head_norm(tape, setting, weights.get("query_norm"), query)
-    key = linear(tape, hidden, weights["key"], transposed_gradient=_query_is_copied(shape))
-    key = _head_norm(tape, setting, weights.get("key_norm"), key)
-    value = linear(tape, hidden, weights["value"])
+    key, value = _keys_and_values(tape, setting, shape, weights, hidden, query)
     if setting.model_type == "opt":
         scaled = scale(tape, query)
         tape.drop(query)
         query = scaled
-    return Heads(query=query, key=key, value=value, query_is_packed=False)
+    return Heads(query=query, key=key, value=value, query_is_packed=False), gate
+
+
+def _keys_and_values(
+    tape: Tape,
+    setting: Setting,
+    shape: Attention,
+    weights: dict[str, Weight],
+    hidden: Tensor,
+    query: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Return keys and values: projected, an earlier layer's, or values that are the keys."""
+    if "key" not in weights:
+        key, value = (other_layers_heads(setting, shape, query) for _ in range(2))
+        tape.hold(key)
+        tape.hold(value)
+        return key, value
+    key = linear(tape, hidden, weights["key"], transposed_gradient=_query_is_copied(shape))
+    normed = _head_norm(tape, setting, weights.get("key_norm"), key)
+    if "value" not in weights:
+        tape.hold(normed)
+        return normed, normed
+    return normed, linear(tape, hidden, weights["value"])
 
 
 def _fused_heads(

@@ -6,6 +6,7 @@ adds to its gradient. Source: transformers 5.24 ``modeling_t5``, ``modeling_bart
 
 from vramgate.costmodel.architecture import Attention, Block
 from vramgate.costmodel.blocks.attention import SOFTMAX_IN_OWN_FORMAT, kernel_of
+from vramgate.costmodel.blocks.norms import head_norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS, shared_zeros
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.kernels import Kernel, Scores, eager_attention, fused_attention, math_attention
@@ -40,12 +41,24 @@ def cross_attention(
         return hidden
     query = linear(tape, hidden, weights["cross_query"])
     key = linear(tape, memory, weights["cross_key"])
+    if block.attention is None:  # Llama 3.2's cross-attention layers have no self-attention, but norms of their own
+        query = _normed(tape, setting, weights.get("query_norm"), query)
+        key = _normed(tape, setting, weights.get("key_norm"), key)
     value = linear(tape, memory, weights["cross_value"])
     scores = _scores(setting, shape, memory, weights["cross_key"])
     first = "relative_bias" in weights
     mixed = _mixed(tape, setting, shape, [query, key, value], scores, first_block=first)
     out = linear(tape, mixed, weights["cross_output"])
     tape.drop(mixed)
+    return out
+
+
+def _normed(tape: Tape, setting: Setting, weight: Weight | None, x: Tensor) -> Tensor:
+    """Return queries or keys normalised, where they are; ``x`` is let go."""
+    if weight is None:
+        return x
+    out = head_norm(tape, setting, x, weight)
+    tape.drop(x)
     return out
 
 

@@ -53,6 +53,7 @@ def block(
             memory = stand_in_memory(setting, weights, stream)
         crossed = partial(cross_attention, memory=memory)
     leave_side_gradients(tape, weights)
+    vector_gradient(tape, weights.get("embedding_norm"))
     run = _LAYOUTS.get(shape.layout, _sequential)
     out = run(tape, setting, shape, weights, stream, crossed)
     tape.end_block()
@@ -148,9 +149,15 @@ def _mixer(
 def _transform(
     tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
 ) -> Tensor:
-    """Return the feed-forward half of one block: dense, or a mixture of experts."""
+    """Return the feed-forward half of one block: dense, a mixture of experts, or (Gemma 4) the sum of both."""
     if shape.experts is not None:
-        return mixture_of_experts(tape, setting, shape.experts, weights, hidden)
+        mixture = mixture_of_experts(tape, setting, shape.experts, weights, hidden)
+        if shape.feed_forward is None or "down" not in weights:
+            return mixture
+        dense = feed_forward(tape, setting, shape.feed_forward, weights, hidden)
+        both = add(tape, mixture, dense)
+        tape.drop(mixture, dense)
+        return both
     if shape.feed_forward is None:
         tape.hold(hidden)
         return hidden

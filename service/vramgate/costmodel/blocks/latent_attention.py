@@ -4,8 +4,9 @@ Source: transformers 5.24 ``modeling_deepseek_v2`` and ``modeling_deepseek_v3``,
 """
 
 from vramgate.costmodel.architecture import Attention
-from vramgate.costmodel.blocks.attention import Heads, mixed_heads
+from vramgate.costmodel.blocks.attention import mixed_heads
 from vramgate.costmodel.blocks.norms import rms_norm_of
+from vramgate.costmodel.blocks.projections import Heads
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.kernels import rotate
 from vramgate.costmodel.operations import FP32, cast, concatenate, linear, scale, split

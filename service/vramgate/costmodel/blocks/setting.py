@@ -61,10 +61,9 @@ class Setting:
         stated = self.software.stated("bitsandbytes")
         if stated is not None:
             return stated < BITSANDBYTES_FREES_INPUTS
-        torch = self.software.stated("torch")
-        if torch is None:
-            return self.software.framework in PINS_OLD_BITSANDBYTES
-        return torch <= TORCH_OF_OLD_BITSANDBYTES
+        if self.software.framework in PINS_OLD_BITSANDBYTES:
+            return True
+        return self.software.torch <= TORCH_OF_OLD_BITSANDBYTES
 
     @property
     def transformers(self) -> tuple[int, int]:
