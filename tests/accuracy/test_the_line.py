@@ -94,7 +94,7 @@ LINES = (
         0.91,
     ),
     most("reserved: median", lambda report: _reserved(report).median_error_fraction, 0.05),
-    least("bounds covered", lambda report: _measured(report).bound.fraction, 0.75),
+    least("bounds covered", lambda report: _measured(report).bound.fraction, 0.79),
     least("refuses what ran out", lambda report: _measured(report).out_of_memory.fraction, 0.94),
     least("accepts what ran", lambda report: _measured(report).ran.fraction, 0.98),
 )

@@ -103,19 +103,10 @@ def _pixels(setting: Setting, per_patch: Count) -> Count:
 def patches_embedded(tape: Tape, setting: Setting, weights: Weights) -> Tensor:
     """Return the stream of a vision transformer: a convolution of the patches, the class token, positions."""
     weight = weights["patch_embedding"]
-    width = setting.compute_width if tape.autocast else weight.width
-    images = Tensor(_pixels(setting, weight.elements // weight.out_features), weight.width, ACTIVATION, requires_grad=False)
+    pixels = _pixels(setting, weight.elements // weight.out_features)
+    images = Tensor(pixels, weight.width, ACTIVATION, requires_grad=False)
     tape.hold(images)  # the input's own bytes are counted with the inputs
-    source = cast(tape, images, width)
-    kept_weight = cast_weight(tape, weight, width) if weight.width != width else None
-    rows = setting.batch * (setting.sequence - 1) * weight.out_features
-    patches = tape.new(rows, width, requires_grad=weight.trainable)
-    if patches.requires_grad:
-        tape.save(source)
-        tape.record_saving(_patches_backward, patches, source, weight, kept_weight)
-    tape.drop(source)
-    if kept_weight is not None:
-        tape.drop(kept_weight)
+    patches = convolved(tape, images, weight, setting.batch * (setting.sequence - 1))
     token = Tensor(
         setting.batch * weight.out_features, weight.width, ACTIVATION, requires_grad=False
     )
@@ -128,19 +119,40 @@ def patches_embedded(tape: Tape, setting: Setting, weights: Weights) -> Tensor:
     return dropped
 
 
-def _patches_backward(
-    tape: Tape, patches: Tensor, source: Tensor, weight: Weight, kept_weight: Tensor | None
-) -> None:
-    gradient = tape.take(patches)
-    size = weight.elements * weight.width
+def convolved(tape: Tape, x: Tensor, weight: Weight, rows: Count) -> Tensor:
+    """Return ``rows`` positions of a convolution of ``x``; it keeps its input, cast where autocast casts it."""
+    width = tape.compute_width if tape.autocast else weight.width
+    source = cast(tape, x, width)
+    kept_weight = cast_weight(tape, weight, width) if weight.width != width else None
+    requires_grad = weight.trainable or x.requires_grad
+    out = tape.new(rows * weight.out_features, width, requires_grad=requires_grad)
+    if out.requires_grad:
+        tape.save(source)
+        tape.record_saving(_convolved_backward, out, source, weight, kept_weight)
+    tape.drop(source)
     if kept_weight is not None:
-        made = tape.new_gradient(kept_weight.size)
-        tape.give(kept_weight, made)
-    else:
+        tape.drop(kept_weight)
+    return out
+
+
+def _convolved_backward(
+    tape: Tape, out: Tensor, source: Tensor, weight: Weight, kept_weight: Tensor | None
+) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(source.size) if source.requires_grad else None
+    if weight.trainable and kept_weight is not None:
+        tape.give(kept_weight, tape.new_gradient(kept_weight.size))
+        bias_bytes = weight.bias_elements * weight.width
+        tape.allocate(bias_bytes)
+        tape.keep_parameter_gradient(bias_bytes)
+    elif weight.trainable:
+        size = weight.parameters * weight.width
         tape.allocate(size)
         tape.keep_parameter_gradient(size)
     tape.drop(source)
     tape.release(gradient)
+    if made is not None:
+        tape.give(source, made)
 
 
 def first_token(tape: Tape, setting: Setting, hidden: Tensor, width: Count) -> Tensor:

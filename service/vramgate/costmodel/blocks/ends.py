@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from vramgate.costmodel.architecture import Block, NormKind, Position
-from vramgate.costmodel.blocks.attention import BOOLEAN_MASK_SINCE
+from vramgate.costmodel.architecture import Block, ModelArchitecture, NormKind, Position
+from vramgate.costmodel.blocks.attention import ALWAYS_MASKED, BOOLEAN_MASK_SINCE
 from vramgate.costmodel.blocks.encoder_ends import (
     first_token,
     image_input_bytes,
@@ -14,6 +14,7 @@ from vramgate.costmodel.blocks.encoder_ends import (
     with_token_types,
 )
 from vramgate.costmodel.blocks.norms import norm
+from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import AttentionImplementation
 from vramgate.costmodel.operations import FP32, add, dropout, linear, scale
@@ -70,6 +71,9 @@ def shared_mask_bytes(setting: Setting) -> Bytes:
             return 0 * square
         rows = setting.batch if setting.padded else 1
         return rows * square * setting.table_width
+    if setting.attention is AttentionImplementation.SDPA and _adds_alibi(setting):
+        heads = _all_blocks(setting)[0].attention
+        return setting.batch * square * setting.table_width * (heads.heads if heads else 1)
     if setting.attention is AttentionImplementation.SDPA and setting.padded:
         width = 1 if setting.transformers >= BOOLEAN_MASK_SINCE else setting.table_width
         return setting.batch * square * width
@@ -78,6 +82,14 @@ def shared_mask_bytes(setting: Setting) -> Bytes:
 
 def _all_blocks(setting: Setting) -> tuple[Block, ...]:
     return setting.architecture.decoder.blocks
+
+
+def _adds_alibi(setting: Setting) -> bool:
+    """Return whether all layers share one bias per head, as Falcon's with ALiBi do."""
+    return setting.model_type in ALWAYS_MASKED and any(
+        block.attention is not None and block.attention.position is Position.ALIBI
+        for block in _all_blocks(setting)
+    )
 
 
 def _is_causal(block: Block) -> bool:
@@ -151,7 +163,22 @@ def last_hidden(
         return masked_head(tape, setting, weights, hidden)
     if architecture.decoder.name == VISION:
         return first_token(tape, setting, hidden, architecture.hidden_size)
+    if setting.model_type in ADDS_RELATIVE_BIAS:
+        return _dropped_out_and_scaled(tape, architecture, hidden)
     return hidden
+
+
+def _dropped_out_and_scaled(
+    tape: Tape, architecture: ModelArchitecture, hidden: Tensor
+) -> Tensor:
+    """Return T5's last hidden state: dropout behind the norm, and a scale where the output layer is the embedding."""
+    dropped = dropout(tape, hidden, architecture.embedding_dropout)
+    tape.drop(hidden)
+    if not architecture.tie_word_embeddings:
+        return dropped
+    out = scale(tape, dropped)
+    tape.drop(dropped)
+    return out
 
 
 def output_weight(weights: dict[str, Weight]) -> Weight:

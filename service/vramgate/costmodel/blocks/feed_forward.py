@@ -85,6 +85,8 @@ def activate(tape: Tape, name: str, x: Tensor) -> Tensor:
         out = power(tape, relu)
         tape.drop(relu)
         return out
+    if name == "xielu":
+        return xielu(tape, x)
     if name == "quick_gelu":
         scaled = scale(tape, x)
         gate = activation(tape, scaled, saves_output=True)
@@ -93,6 +95,28 @@ def activate(tape: Tape, name: str, x: Tensor) -> Tensor:
         tape.drop(gate)
         return out
     return activation(tape, x, saves_output=name in SAVES_OUTPUT)
+
+
+def xielu(tape: Tape, x: Tensor) -> Tensor:
+    """Return Apertus's xIELU in single operations: a mask and three tensors of its size are kept beside ``x``.
+
+    Autocast raises the exponential, and what follows it, to fp32. Read off an exact trace; backward is approximate.
+    """
+    width = FP32 if tape.autocast else x.width
+    kept = [tape.new(x.elements, MASK, requires_grad=False)]
+    kept += [tape.new(x.elements, width, requires_grad=False) for _ in range(3)]
+    out = tape.new(x.elements, width, requires_grad=x.requires_grad)
+    keep_with(tape, out, x, *kept)
+    narrow = cast(tape, out, x.width)
+    tape.drop(out)
+    if out.requires_grad:
+        tape.record(_xielu_backward, out, x)
+    tape.drop(*kept)
+    return narrow
+
+
+def _xielu_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    tape.spike(2 * out.size)
 
 
 def gelu_by_tanh(tape: Tape, x: Tensor) -> Tensor:
