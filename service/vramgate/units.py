@@ -1,7 +1,7 @@
 """Counts and bytes: the two kinds of number the cost model works in, and GiB as text for people."""
 
 import re
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ _SUFFIXES = {"": 1, "b": 1, "k": KIB, "m": MIB, "g": GIB, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 
 
+@overload
+def ceil_div(numerator: int, denominator: int) -> int: ...
+@overload
+def ceil_div(numerator: Count, denominator: Count) -> Count: ...
 def ceil_div(numerator: Count, denominator: Count) -> Count:
     """Return ``numerator / denominator`` rounded up, in integers.
 
@@ -29,6 +33,10 @@ def ceil_div(numerator: Count, denominator: Count) -> Count:
     return -(-numerator // denominator)
 
 
+@overload
+def round_up(value: int, multiple: int) -> int: ...
+@overload
+def round_up(value: Count, multiple: Count) -> Count: ...
 def round_up(value: Count, multiple: Count) -> Count:
     """Return the smallest multiple of ``multiple`` that is at least ``value``.
 
@@ -38,6 +46,10 @@ def round_up(value: Count, multiple: Count) -> Count:
     return ceil_div(value, multiple) * multiple
 
 
+@overload
+def largest(*values: int) -> int: ...
+@overload
+def largest(*values: Count) -> Count: ...
 def largest(*values: Count) -> Count:
     """Return the element-wise maximum; plain integers stay plain integers.
 
@@ -53,6 +65,10 @@ def largest(*values: Count) -> Count:
     return best
 
 
+@overload
+def smallest(*values: int) -> int: ...
+@overload
+def smallest(*values: Count) -> Count: ...
 def smallest(*values: Count) -> Count:
     """Return the element-wise minimum; plain integers stay plain integers.
 

@@ -51,9 +51,7 @@ def normalise_scores(tape: Tape, scores: Tensor, rows: Count) -> Tensor:
     return out
 
 
-def _normalise_backward(
-    tape: Tape, out: Tensor, scores: Tensor, kept: tuple[Tensor, ...]
-) -> None:
+def _normalise_backward(tape: Tape, out: Tensor, scores: Tensor, kept: tuple[Tensor, ...]) -> None:
     gradient = tape.take(out)
     made = tape.new_gradient(scores.size)
     tape.spike(2 * scores.size)
@@ -154,9 +152,7 @@ def _merge_adapter(tape: Tape, weight: Weight, adapter: Adapter) -> Tensor:
     return merged
 
 
-def _merge_adapter_backward(
-    tape: Tape, merged: Tensor, factors: Tensor, adapter: Adapter
-) -> None:
+def _merge_adapter_backward(tape: Tape, merged: Tensor, factors: Tensor, adapter: Adapter) -> None:
     gradient = tape.take(merged)
     tape.allocate(factors.size)
     tape.drop(factors)
@@ -250,9 +246,7 @@ def add_rows(tape: Tape, total: Tensor, x: Tensor, rows: Count) -> Tensor:
     return out
 
 
-def _add_rows_backward(
-    tape: Tape, out: Tensor, total: Tensor, x: Tensor, indices: Tensor
-) -> None:
+def _add_rows_backward(tape: Tape, out: Tensor, total: Tensor, x: Tensor, indices: Tensor) -> None:
     gradient = tape.take(out)
     made = tape.new_gradient(x.size)
     tape.drop(indices)

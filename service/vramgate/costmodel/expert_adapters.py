@@ -39,10 +39,7 @@ FUSED_ROLES = frozenset({"expert_gate", "expert_up"})
 def mapped_names(job: TrainingJob) -> frozenset[str]:
     """Return the module names that peft maps to parameters in this job; none where it maps nothing."""
     software = job.software
-    if (
-        software.peft < CONVERTS_SINCE_PEFT
-        or software.transformers < CONVERTS_SINCE_TRANSFORMERS
-    ):
+    if software.peft < CONVERTS_SINCE_PEFT or software.transformers < CONVERTS_SINCE_TRANSFORMERS:
         return frozenset()
     return MAPPED_NAMES.get(job.architecture.model_type, frozenset())
 

@@ -48,7 +48,7 @@ def _layers(step: Step) -> list[tuple[int, Weight]]:
     return found
 
 
-def _storages(weight: Weight) -> list[tuple[str, Count, Count]]:
+def _storages(weight: Weight) -> list[tuple[str, int, int]]:
     """Return name, elements and bytes of each way a module's parameters are stored."""
     kind = f"parameters × {weight.rest_width} bytes"
     if weight.quantization is not None:

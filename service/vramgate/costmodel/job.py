@@ -58,7 +58,7 @@ class Method:
     """How the model is trained. The adapter fields matter for lora and qlora only."""
 
     kind: MethodKind = MethodKind.FULL
-    rank: Count = 0
+    rank: int = 0
     target_modules: str | tuple[str, ...] = ()
     """Names as peft takes them: last path components, a regular expression, or "all-linear"."""
     dropout: float = 0.0
@@ -107,7 +107,7 @@ class Optimizer:
     name: OptimizerName = OptimizerName.ADAMW
     implementation: str = "foreach"  # foreach | fused | for_loop
     in_backward: bool = False
-    rank: Count | None = None
+    rank: int | None = None
     """Rank of the projection (GaLore, APOLLO)."""
     quantized: bool = False
     """The projector is stored in 8 bits (Q-GaLore)."""
@@ -178,10 +178,10 @@ class Task(StrEnum):
 class Parallelism:
     """Model-parallel sizes; the data-parallel size is what is left of the devices."""
 
-    tensor_parallel_size: Count = 1
+    tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
-    context_parallel_size: Count = 1
-    expert_parallel_size: Count = 1
+    context_parallel_size: int = 1
+    expert_parallel_size: int = 1
     sequence_parallel: bool = False
     pipeline_schedule: str = "1f1b"  # 1f1b gpipe interleaved zero_bubble zero_bubble_v dualpipe
     virtual_pipeline_stages: int = 1
@@ -279,7 +279,7 @@ class TrainingJob:
     optimizer: Optimizer
     micro_batch_size: Count
     sequence_length: Count
-    gradient_accumulation_steps: Count
+    gradient_accumulation_steps: int
     packing: Packing
     checkpointing: Checkpointing
     attention: AttentionImplementation

@@ -67,8 +67,8 @@ def _cached(step: Step, peak: Moment, coefficients: Coefficients) -> Bytes:
     transient = peak.bytes - sum(peak.components.get(component, 0) for component in STANDING)
     if _varies_in_length(job):
         wanders, stands = _wandering(step, peak)
-        cached = stands + wanders * _length_factor(step, coefficients) // PER_MILLE
-        return largest(cached - peak.bytes, 0 * peak.bytes)
+        grown: Bytes = wanders * _length_factor(step, coefficients) // PER_MILLE
+        return largest(stands + grown - peak.bytes, 0 * peak.bytes)
     return fraction_of(transient, coefficients.cached_transient_fraction.value)
 
 

@@ -13,9 +13,7 @@ def rms_norm_fp32_product(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     wide = cast(tape, x, FP32)
     tape.spike(wide.size)
     kept, normalised = _inverse(tape, wide, weight), _temporary(tape, wide)
-    scaled = tape.new(
-        x.elements, FP32, requires_grad=x.requires_grad or weight.trainable
-    )
+    scaled = tape.new(x.elements, FP32, requires_grad=x.requires_grad or weight.trainable)
     tape.reach()
     if scaled.requires_grad:
         if weight.trainable:
@@ -64,9 +62,7 @@ def t5_norm(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     kept, normalised = _inverse(tape, wide, weight), _temporary(tape, wide)
     narrow = cast(tape, normalised, min(weight.width, FP32))
     tape.drop(normalised)
-    out = tape.new(
-        x.elements, narrow.width, requires_grad=x.requires_grad or weight.trainable
-    )
+    out = tape.new(x.elements, narrow.width, requires_grad=x.requires_grad or weight.trainable)
     tape.reach()
     if out.requires_grad:
         if weight.trainable:

@@ -1,7 +1,7 @@
 """The share of a block that one rank of a tensor- and expert-parallel group holds.
 
 Column-parallel layers split their outputs, row-parallel layers their inputs (Shoeybi et al. 2019, arXiv 1909.08053);
-experts are dealt out whole. Norms and routers are not split. Sizes may be arrays; they round up.
+experts are dealt out whole. Norms and routers are not split. Shares round up.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from vramgate.costmodel.architecture import (
     ModuleKind,
 )
 from vramgate.costmodel.job import Parallelism, TrainingJob
-from vramgate.units import Count, ceil_div, smallest
+from vramgate.units import ceil_div, smallest
 
 COLUMN_ROLES = frozenset(
     {
@@ -53,7 +53,7 @@ class PipelineStage:
     start: int = 0
     stop: int | None = None
     """Layers of the last stack this stage holds: ``start`` to ``stop``."""
-    in_flight: Count = 1
+    in_flight: int = 1
     """Chunks (virtual stages) of micro-batches whose activations are alive at once."""
     chunks: int = 1
     """Virtual stages the layers of this stage are cut into."""
@@ -100,7 +100,7 @@ def block_share(block: Block, layout: Parallelism) -> Block:
     )
 
 
-def _attention_share(shape: Attention | None, ranks: Count) -> Attention | None:
+def _attention_share(shape: Attention | None, ranks: int) -> Attention | None:
     if shape is None:
         return None
     return replace(
@@ -111,7 +111,7 @@ def _attention_share(shape: Attention | None, ranks: Count) -> Attention | None:
     )
 
 
-def _feed_forward_share(shape: FeedForward | None, ranks: Count) -> FeedForward | None:
+def _feed_forward_share(shape: FeedForward | None, ranks: int) -> FeedForward | None:
     if shape is None:
         return None
     return replace(shape, intermediate_size=ceil_div(shape.intermediate_size, ranks))
@@ -159,7 +159,7 @@ def pipeline_stages(job: TrainingJob) -> tuple[PipelineStage, ...]:
     return first, last
 
 
-def _in_flight(job: TrainingJob, stage: int) -> Count:
+def _in_flight(job: TrainingJob, stage: int) -> int:
     """Return micro-batches alive on a stage, counted in chunks (virtual stages) of its layers."""
     layout = job.parallelism
     stages, chunks = layout.pipeline_parallel_size, layout.virtual_pipeline_stages

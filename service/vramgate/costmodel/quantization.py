@@ -7,7 +7,7 @@ OCP microscaling (mxfp4: one shared exponent per 32).
 
 from typing import NamedTuple
 
-from vramgate.units import Bytes, Count, ceil_div
+from vramgate.units import ceil_div
 
 NF4_BLOCK = 64
 DOUBLE_QUANT_BLOCK = 256
@@ -24,12 +24,12 @@ BITSANDBYTES_FOUR_BIT = frozenset({"nf4", "fp4"})
 class Storage(NamedTuple):
     """Bytes of one quantised weight: all of it, and the part that sharding does not split."""
 
-    total: Bytes
-    replicated: Bytes
+    total: int
+    replicated: int
 
 
 def quantized_storage(
-    quantization: str, *, in_features: Count, out_features: Count, double_quant: bool
+    quantization: str, *, in_features: int, out_features: int, double_quant: bool
 ) -> Storage:
     """Return the bytes one quantised weight takes, its scales and code books included.
 
@@ -66,7 +66,7 @@ def quantized_storage(
     raise ValueError(message)
 
 
-def unpacked_scale_bytes(quantization: str, elements: Count, *, double_quant: bool) -> Bytes:
+def unpacked_scale_bytes(quantization: str, elements: int, *, double_quant: bool) -> int:
     """Return the bytes of block scales that are unpacked to fp32 before the weight is (double quantisation)."""
     if quantization in BITSANDBYTES_FOUR_BIT and double_quant:
         return 4 * ceil_div(elements, NF4_BLOCK)

@@ -9,7 +9,6 @@ from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
 from vramgate.costmodel.job import MethodKind, Task, TrainingJob
 from vramgate.costmodel.parallelism import PipelineStage, block_share, module_share
 from vramgate.costmodel.weights import Weight, held_weights
-from vramgate.units import Bytes, Count, largest
 
 FP32_BYTES = 4
 ROW_TASKS = frozenset({Task.REWARD, Task.EMBEDDING})
@@ -39,27 +38,27 @@ class LayerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """Bytes of parameters at rest, before data-parallel sharding."""
+    """int of parameters at rest, before data-parallel sharding."""
 
-    weights: Bytes = 0
+    weights: int = 0
     """Weights as stored, adapters and saved copies included, without ``replicated``."""
-    replicated: Bytes = 0
+    replicated: int = 0
     """What sharding leaves on every rank: scales of quantised weights."""
-    gradients: Bytes = 0
+    gradients: int = 0
     """Gradients of everything that trains, at rest."""
-    optimizer: Bytes = 0
-    master: Bytes = 0
+    optimizer: int = 0
+    master: int = 0
     """fp32 copies of 16-bit weights that train."""
-    one_state: Bytes = 0
+    one_state: int = 0
     """One full-size optimizer state of everything that trains."""
-    largest_state: Bytes = 0
+    largest_state: int = 0
     """One full-size state of the largest tensor that trains."""
-    gathered: Bytes = 0
+    gathered: int = 0
     """The weights as a framework gathers them for use."""
-    parameters: Count = 0
-    trainable: Count = 0
+    parameters: int = 0
+    trainable: int = 0
 
-    def times(self, count: Count) -> "States":
+    def times(self, count: int) -> "States":
         """Return the states of ``count`` equal layers."""
         return States(
             weights=count * self.weights,
@@ -83,7 +82,7 @@ class States:
             optimizer=self.optimizer + other.optimizer,
             master=self.master + other.master,
             one_state=self.one_state + other.one_state,
-            largest_state=largest(self.largest_state, other.largest_state),
+            largest_state=max(self.largest_state, other.largest_state),
             gathered=self.gathered + other.gathered,
             parameters=self.parameters + other.parameters,
             trainable=self.trainable + other.trainable,
@@ -184,7 +183,7 @@ def _runs(stack: Stack, job: TrainingJob, *, start: int, stop: int | None) -> li
 def _splits(job: TrainingJob) -> bool:
     layout = job.parallelism
     sizes = (layout.tensor_parallel_size, layout.expert_parallel_size)
-    return any(not isinstance(size, int) or size > 1 for size in sizes)
+    return any(size > 1 for size in sizes)
 
 
 def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:
@@ -208,7 +207,7 @@ def _states_of(weight: Weight, job: TrainingJob) -> States:
         gradients += trained.elements * gradient_width(job, trained.width)
         optimizer += state_bytes(job.optimizer, trained, state_width=width)
         one_state += trained.elements * width
-        largest_state = largest(largest_state, trained.elements * width)
+        largest_state = max(largest_state, trained.elements * width)
         if job.precision.master_weights and trained.width < FP32_BYTES:
             master += trained.elements * FP32_BYTES
     return States(
@@ -275,5 +274,5 @@ def trained_tensors(weight: Weight) -> list[Trained]:
     return trained
 
 
-def _vector(elements: Count, width: int) -> Trained:
+def _vector(elements: int, width: int) -> Trained:
     return Trained(elements=elements, rows=1, columns=elements, width=width)

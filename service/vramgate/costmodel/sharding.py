@@ -80,7 +80,7 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         job.checkpointing.mode is not CheckpointMode.NONE and job.checkpointing.reentrant
     )
     adapters = job.method.kind in {MethodKind.LORA, MethodKind.QLORA}
-    accumulates = job.gradient_accumulation_steps != 1
+    accumulates = job.gradient_accumulation_steps > 1
     return ShardPlan(
         implementation=implementation,
         stage=stage,
@@ -91,7 +91,7 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
         flattens_gradients=implementation is ShardingImplementation.FSDP
         and job.method.kind is MethodKind.FULL,
-        accumulates_whole=fully and not sharding.sync_each_micro_batch and bool(accumulates),
+        accumulates_whole=fully and not sharding.sync_each_micro_batch and accumulates,
         bucket_bytes=_bucket_bytes(job, gradient_bytes),
         standing_buffer_bytes=_standing_bytes(job, gradient_bytes),
         gathered_bytes=_live_bytes(job, parameters),

@@ -48,6 +48,7 @@ from vramgate.costmodel.tape import (
     LOGITS,
     TEMPORARY,
     Tape,
+    Tensor,
 )
 from vramgate.costmodel.weights import ADAPTING
 from vramgate.units import Bytes, ceil_div, largest, smallest
@@ -188,7 +189,7 @@ class Step:
             layout.pipeline_parallel_size,
             layout.expert_parallel_size,
         )
-        return any(not isinstance(size, int) or size > 1 for size in sizes)
+        return any(size > 1 for size in sizes)
 
     def whole_model_states(self) -> States:
         """Return the states of the whole model, as one rank alone would hold them."""
@@ -277,7 +278,7 @@ class Step:
         tape.accumulating = self._accumulating
         return tape
 
-    def _embed(self):  # type: ignore[no-untyped-def]
+    def _embed(self) -> tuple[Tape, Tensor]:
         setting = self.setting
         self.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
         checkpointing = self.job.checkpointing
@@ -492,7 +493,7 @@ class Step:
         extra.buffers = buffers
         return extra
 
-    def _embed_backward(self, tape: Tape, embedded) -> None:  # type: ignore[no-untyped-def]
+    def _embed_backward(self, tape: Tape, embedded: Tensor) -> None:
         if not embedded.requires_grad:
             return
         self._hold(tape.by, -1)
@@ -570,9 +571,7 @@ def _keeps_gradients(job: TrainingJob) -> bool:
     """Return whether gradients are there while forward runs: between micro-batches, or in Megatron's buffers."""
     if job.optimizer.in_backward:
         return False
-    accumulates = not isinstance(job.gradient_accumulation_steps, int) or (
-        job.gradient_accumulation_steps > 1
-    )
+    accumulates = job.gradient_accumulation_steps > 1
     wider = job.precision.gradients.bytes > job.precision.weights.bytes
     return accumulates or (job.precision.master_weights and wider)
 

@@ -12,7 +12,6 @@ from vramgate.costmodel.architecture import Module, ModuleKind, Part
 from vramgate.costmodel.expert_adapters import is_adapted_parameter, mapped_names, rank_factor
 from vramgate.costmodel.job import Method, MethodKind, ShardingImplementation, TrainingJob
 from vramgate.costmodel.quantization import quantized_storage, unpacked_scale_bytes
-from vramgate.units import Bytes, Count
 
 FP32_BYTES = 4
 ADAPTING = frozenset({MethodKind.LORA, MethodKind.QLORA})
@@ -34,7 +33,7 @@ class Adapter:
     a: "Weight"
     b: "Weight"
     dropout: float
-    magnitude_elements: Count
+    magnitude_elements: int
     """DoRA's magnitude vector; 0 without DoRA."""
     has_magnitude: bool
 
@@ -44,25 +43,25 @@ class Weight:
     """One weight as it lies on a card."""
 
     module: Module
-    in_features: Count
-    out_features: Count
-    elements: Count
+    in_features: int
+    out_features: int
+    elements: int
     """Elements of the weight itself."""
-    bias_elements: Count
+    bias_elements: int
     width: int
     """Bytes of an element as the operations see it (gathered, where a framework gathers)."""
     rest_width: int
     """Bytes of an element at rest: what the optimizer updates."""
     trainable: bool
-    stored_bytes: Bytes
+    stored_bytes: int
     """Bytes of weight and bias at rest: quantised storage with its scales, or elements × rest_width."""
-    replicated_bytes: Bytes = 0
+    replicated_bytes: int = 0
     """The part of ``stored_bytes`` that sharding leaves on every rank: scales of quantised weights."""
     quantization: str | None = None
-    absmax_bytes: Bytes = 0
+    absmax_bytes: int = 0
     """What dequantisation makes before the weight: the unpacked block scales."""
     adapter: Adapter | None = None
-    saved_copy_bytes: Bytes = 0
+    saved_copy_bytes: int = 0
     """peft ``modules_to_save``: the frozen original beside the trainable copy."""
 
     @property
@@ -71,12 +70,12 @@ class Weight:
         return self.module.bias > 0
 
     @property
-    def parameters(self) -> Count:
+    def parameters(self) -> int:
         """Parameters of weight and bias."""
         return self.elements + self.bias_elements
 
     @property
-    def trainable_elements(self) -> Count:
+    def trainable_elements(self) -> int:
         """Parameters that train here: the weight's own or its adapter's."""
         own = self.parameters if self.trainable else 0
         if self.adapter is None:
@@ -85,7 +84,7 @@ class Weight:
         return own + adapter.a.elements + adapter.b.elements + adapter.magnitude_elements
 
     @property
-    def gathered_bytes(self) -> Bytes:
+    def gathered_bytes(self) -> int:
         """Bytes of the whole weight as a framework gathers it for use: packed where it is quantised."""
         adapters = 0
         if self.adapter is not None:
@@ -265,7 +264,7 @@ _ADAPTER_MODULE = Module(path="lora", part=Part.OTHER, kind=ModuleKind.LINEAR, r
 
 
 def _adapter_weight(
-    module: Module, job: TrainingJob, in_features: Count, out_features: Count
+    module: Module, job: TrainingJob, in_features: int, out_features: int
 ) -> Weight:
     elements = in_features * out_features * module.copies
     width, rest_width = adapter_widths(job)

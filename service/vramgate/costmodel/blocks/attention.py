@@ -113,6 +113,7 @@ def attention(
     if shape.position is Position.ROTARY and shape.rotary_dim:
         _rotated(tape, setting, shape, heads)
     if shape.position is Position.RELATIVE:
+        heads.bias_trains = weights["attention_output"].trainable
         make_bias(tape, setting, weights.get("relative_bias"))
     mixed = mixed_heads(tape, setting, shape, heads, weights)
     if gate is not None:
@@ -347,8 +348,7 @@ def _fused(
         tape.drop(*sides)
         sides = gathered
     scores = scores_of(setting, shape)
-    bias = _bias(tape, setting, shape) if kernel is Kernel.EFFICIENT else None
-    learned = bias is not None and shape.position is Position.RELATIVE
+    bias = _bias(tape, setting, shape, heads) if kernel is Kernel.EFFICIENT else None
     out = fused_attention(
         tape,
         *sides,
@@ -356,7 +356,7 @@ def _fused(
         out_elements=_out_elements(setting, shape),
         kernel=kernel,
         bias=bias,
-        bias_gradient=bias.size if bias is not None and learned else 0,
+        bias_gradient=bias.size if bias is not None and heads.bias_trains else 0,
     )
     tape.drop(*sides)
     if bias is not None:
@@ -379,10 +379,12 @@ def _copies_output(setting: Setting, heads: Heads) -> bool:
     return heads.query_is_packed or first <= setting.transformers <= last
 
 
-def _bias(tape: Tape, setting: Setting, shape: Attention) -> Tensor | None:
+def _bias(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tensor | None:
     """Return the additive mask one layer makes and keeps, None where all layers share one."""
     if shape.position is Position.RELATIVE:
-        return layer_bias(tape, setting, scores_of(setting, shape), causal=shape.causal)
+        scores = scores_of(setting, shape)
+        masked = shape.causal
+        return layer_bias(tape, setting, scores, masked=masked, trains=heads.bias_trains)
     if not needs_mask(setting, shape):
         return None
     if shape.position is Position.ALIBI:

@@ -9,7 +9,13 @@ from vramgate.costmodel.blocks.attention import SOFTMAX_IN_OWN_FORMAT, kernel_of
 from vramgate.costmodel.blocks.norms import head_norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS, shared_zeros
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.kernels import Kernel, Scores, eager_attention, fused_attention, math_attention
+from vramgate.costmodel.kernels import (
+    Kernel,
+    Scores,
+    eager_attention,
+    fused_attention,
+    math_attention,
+)
 from vramgate.costmodel.operations import cast, linear
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
@@ -41,7 +47,9 @@ def cross_attention(
         return hidden
     query = linear(tape, hidden, weights["cross_query"])
     key = linear(tape, memory, weights["cross_key"])
-    if block.attention is None:  # Llama 3.2's cross-attention layers have no self-attention, but norms of their own
+    if (
+        block.attention is None
+    ):  # Llama 3.2's cross-attention layers have no self-attention, but norms of their own
         query = _normed(tape, setting, weights.get("query_norm"), query)
         key = _normed(tape, setting, weights.get("key_norm"), key)
     value = linear(tape, memory, weights["cross_value"])

@@ -71,7 +71,9 @@ def memory_of(tape: Tape, setting: Setting, weights: Weights, stream: Tensor) ->
     final = weights.get("encoder_final_norm")
     if final is not None:
         kind = architecture.final_norm
-        hidden = norm(tape, setting, NormKind.LAYER if kind is NormKind.NONE else kind, stream, final)
+        hidden = norm(
+            tape, setting, NormKind.LAYER if kind is NormKind.NONE else kind, stream, final
+        )
         tape.drop(stream)
     if setting.model_type not in DROPS_OUT_MEMORY:
         return hidden

@@ -191,7 +191,7 @@ def output_weight(weights: dict[str, Weight]) -> Weight:
         return pooler
     tied = weights["embedding"]
     bias = weights.get("head_bias")
-    bias_elements = bias.parameters if bias is not None else 0
+    bias_elements = 0 if bias is None else bias.module.parameters
     return Weight(
         module=replace(tied.module, bias=bias_elements),
         in_features=tied.module.out_features,

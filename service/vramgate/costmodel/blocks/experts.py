@@ -35,7 +35,15 @@ from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Adapter, Weight
 Weights = dict[str, Weight]
 
 STACKED_IN_EVERY_VERSION = frozenset(
-    {"gpt_oss", "dbrx", "llama4", "llama4_text", "granitemoe", "granitemoehybrid", "granitemoeshared"}
+    {
+        "gpt_oss",
+        "dbrx",
+        "llama4",
+        "llama4_text",
+        "granitemoe",
+        "granitemoehybrid",
+        "granitemoeshared",
+    }
 )
 """Families whose experts were stacked parameters before transformers 5 too."""
 SHARED_EXPERT_FIRST = frozenset(

@@ -3,12 +3,16 @@
 from vramgate.costmodel.architecture import FeedForward
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.operations import (
+    FP32,
+    MASK,
     activation,
     add,
     bloom_gelu,
+    cast,
     copy,
     dropout,
     fused_gate,
+    keep_with,
     linear,
     multiply,
     power,
@@ -110,12 +114,12 @@ def xielu(tape: Tape, x: Tensor) -> Tensor:
     narrow = cast(tape, out, x.width)
     tape.drop(out)
     if out.requires_grad:
-        tape.record(_xielu_backward, out, x)
+        tape.record(_xielu_backward, out)
     tape.drop(*kept)
     return narrow
 
 
-def _xielu_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+def _xielu_backward(tape: Tape, out: Tensor) -> None:
     tape.spike(2 * out.size)
 
 

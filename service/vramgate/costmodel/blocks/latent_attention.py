@@ -39,9 +39,7 @@ def latent_attention(
     return out
 
 
-def _query(
-    tape: Tape, setting: Setting, weights: dict[str, Weight], hidden: Tensor
-) -> Tensor:
+def _query(tape: Tape, setting: Setting, weights: dict[str, Weight], hidden: Tensor) -> Tensor:
     if "query" in weights:
         return linear(tape, hidden, weights["query"], transposed_gradient=True)
     narrow = linear(tape, hidden, weights["query_down"])
@@ -66,9 +64,7 @@ def _latent(
     return latent, rotary, projected
 
 
-def _split_query(
-    tape: Tape, setting: Setting, shape: Attention, query: Tensor
-) -> list[Tensor]:
+def _split_query(tape: Tape, setting: Setting, shape: Attention, query: Tensor) -> list[Tensor]:
     rotary: Count = setting.tokens * shape.heads * shape.rope_head_dim
     return split(tape, query, (query.elements - rotary, rotary))
 

@@ -36,9 +36,7 @@ def listed_experts(
     """Return the weighted sum over each token's experts, one expert's tokens at a time."""
     one_hot = scores.elements * shape.num_experts * INDEX
     tape.allocate(one_hot)  # which expert is whose: whole numbers of 8 bytes
-    zeros = tape.new(
-        hidden.elements, max(hidden.width, scores.width), requires_grad=False
-    )
+    zeros = tape.new(hidden.elements, max(hidden.width, scores.width), requires_grad=False)
     rows = ceil_div(scores.elements, shape.num_experts)
     before = tape.by.copy()
     total = _expert(tape, setting, shape, weights, hidden, scores, zeros, rows)

@@ -1,7 +1,7 @@
 """Heads on their way to an attention's kernel, and the projections that only some families have.
 
 Source: transformers 5.24 ``modeling_gemma3n`` and ``modeling_gemma4`` (keys shared between layers, values that are
-the keys), ``modeling_qwen3_next`` (a gate beside the queries), ``modeling_deepseek_v4`` (one latent for keys and values).
+the keys), ``modeling_qwen3_next`` (a gate beside the queries), ``modeling_deepseek_v4`` (one latent for both).
 """
 
 from dataclasses import dataclass
@@ -31,6 +31,8 @@ class Heads:
     value: Tensor
     query_is_packed: bool
     """The queries were put together by ``cat``: heads before tokens, and the kernel's output follows."""
+    bias_trains: bool = False
+    """A learned bias is added to the scores and gets a gradient."""
 
 
 def compressed_heads(tape: Tape, setting: Setting, weights: Weights, hidden: Tensor) -> Heads:

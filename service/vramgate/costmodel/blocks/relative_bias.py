@@ -20,7 +20,7 @@ BUCKET_TEMPORARIES = 4
 
 
 def held_bias_bytes(setting: Setting, *, heads: Count) -> Bytes:
-    """Return the bytes of a stack's bias: held from its first block to its last in forward, as a gradient in backward."""
+    """Return the bytes of a stack's bias: held from its first block to its last, in backward as a gradient."""
     return heads * setting.sequence * setting.sequence * setting.stream_width
 
 
@@ -38,18 +38,23 @@ def make_bias(tape: Tape, setting: Setting, weight: Weight | None) -> None:
     tape.drop(indices)
 
 
-def layer_bias(tape: Tape, setting: Setting, scores: Scores, *, causal: bool) -> Tensor:
-    """Return one layer's copy of the bias for a fused kernel; a causal layer masks it first and keeps the mask."""
+def layer_bias(
+    tape: Tape, setting: Setting, scores: Scores, *, masked: bool, trains: bool
+) -> Tensor:
+    """Return one layer's copy of the bias for a fused kernel; a causal layer masks it first.
+
+    The mask is kept where the bias ``trains``.
+    """
     elements = scores.heads * scores.queries * scores.keys
-    if not causal:
+    if not masked:
         return tape.new(elements, setting.compute_width, requires_grad=False)
     square = tape.new(scores.queries * scores.keys, MASK, requires_grad=False)
-    masked = tape.new(elements, setting.compute_width, requires_grad=False)
+    filled = tape.new(elements, setting.compute_width, requires_grad=False)
     bias = tape.new(elements, setting.compute_width, requires_grad=False)
-    if tape.recording:
+    if trains and tape.recording:
         tape.save(square)
         tape.record_saving(_let_go, square)
-    tape.drop(masked, square)
+    tape.drop(filled, square)
     return bias
 
 

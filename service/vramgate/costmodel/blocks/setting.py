@@ -8,7 +8,6 @@ from vramgate.costmodel.architecture import ModelArchitecture
 from vramgate.costmodel.job import AttentionImplementation, Packing, Software
 from vramgate.units import Count
 
-
 BITSANDBYTES_FREES_INPUTS = (0, 43)
 PINS_OLD_BITSANDBYTES = frozenset({"litgpt"})
 """Frameworks whose requirements pin bitsandbytes 0.41 or 0.42."""

@@ -9,7 +9,7 @@ arXiv 2409.11321).
 from dataclasses import dataclass
 
 from vramgate.costmodel.job import Optimizer, OptimizerName
-from vramgate.units import Bytes, Count, ceil_div, largest, smallest
+from vramgate.units import Bytes, ceil_div
 
 FP32_BYTES = 4
 EIGHT_BIT_BLOCK = 256
@@ -31,14 +31,14 @@ PAGED = frozenset(
 class Trained:
     """One tensor that trains: its shape as a matrix (rows = 1 for vectors), and bytes of its format."""
 
-    elements: Count
-    rows: Count
-    columns: Count
+    elements: int
+    rows: int
+    columns: int
     width: int
     embedding: bool = False
 
 
-def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> Bytes:
+def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> int:
     """Return the bytes of the states of one tensor between steps.
 
     ``state_width``: bytes of an element of a full-size state (the parameter's format, or fp32 beside a master copy).
@@ -46,7 +46,7 @@ def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> 
     name = optimizer.name
     elements = trained.elements
     if name in {OptimizerName.SGD, OptimizerName.LOMO}:
-        return 0 * elements
+        return 0
     if name in _FULL_STATES:
         return _FULL_STATES[name] * state_width * elements
     if name in _EIGHT_BIT_STATES:
@@ -76,44 +76,40 @@ _EIGHT_BIT_STATES = {
 }
 
 
-def _eight_bit_bytes(trained: Trained) -> Bytes:
+def _eight_bit_bytes(trained: Trained) -> int:
     """Return one 8-bit state: a byte an element and an fp32 scale a block; fp32 for small tensors."""
     elements = trained.elements
-    small = elements < KEPT_IN_FP32_BELOW
-    blocked = elements + FP32_BYTES * ceil_div(elements, EIGHT_BIT_BLOCK)
-    return small * FP32_BYTES * elements + (1 - small) * blocked
+    if elements < KEPT_IN_FP32_BELOW:
+        return FP32_BYTES * elements
+    return elements + FP32_BYTES * ceil_div(elements, EIGHT_BIT_BLOCK)
 
 
-def _factored_bytes(optimizer: Optimizer, trained: Trained, state_width: int) -> Bytes:
+def _factored_bytes(optimizer: Optimizer, trained: Trained, state_width: int) -> int:
     """Return states that live in a matrix's rows and columns; vectors keep full-size Adam states."""
     name = optimizer.name
-    short, long = (
-        smallest(trained.rows, trained.columns),
-        largest(trained.rows, trained.columns),
-    )
+    short, long = sorted((trained.rows, trained.columns))
+    one = state_width * trained.elements
     vector = trained.rows == 1
-    full = 2 * state_width * trained.elements
-    rank = smallest(optimizer.rank if optimizer.rank is not None else short, short)
-    if name is OptimizerName.ADAFACTOR:
-        vector_bytes = FP32_BYTES * trained.elements
-        return vector * vector_bytes + (1 - vector) * FP32_BYTES * (short + long)
-    if name is OptimizerName.MUON:
-        whole = vector | trained.embedding
-        return whole * full + (1 - whole) * state_width * trained.elements
-    if name in {OptimizerName.GALORE_ADAMW, OptimizerName.GALORE_ADAMW_8BIT}:
-        eight_bit = name is OptimizerName.GALORE_ADAMW_8BIT
-        projector = short * rank * (1 if optimizer.quantized else state_width)
-        low_rank = 2 * long * rank * (1 if eight_bit else state_width)
-        return vector * full + (1 - vector) * (projector + low_rank)
-    if name is OptimizerName.APOLLO:
-        return vector * full + (1 - vector) * state_width * (2 * long * rank + 2)
-    if name is OptimizerName.APOLLO_MINI:
-        return vector * full + (1 - vector) * state_width * (2 * long + 2)
     if name is OptimizerName.SHAMPOO:
-        return FP32_BYTES * 2 * (short * short + long * long) + state_width * trained.elements
+        return FP32_BYTES * 2 * (short * short + long * long) + one
+    if name is OptimizerName.ADAFACTOR:
+        return FP32_BYTES * (trained.elements if vector else short + long)
+    if vector:
+        return 2 * one
+    if name is OptimizerName.MUON:
+        return 2 * one if trained.embedding else one
     if name is OptimizerName.SOAP:
-        statistics = FP32_BYTES * 2 * (short * short + long * long)
-        return vector * full + (1 - vector) * (statistics + full)
+        return FP32_BYTES * 2 * (short * short + long * long) + 2 * one
+    if name is OptimizerName.APOLLO_MINI:
+        return state_width * (2 * long + 2)
+    rank = short if optimizer.rank is None else min(optimizer.rank, short)
+    if name is OptimizerName.APOLLO:
+        return state_width * (2 * long * rank + 2)
+    projector = short * rank * (1 if optimizer.quantized else state_width)
+    if name is OptimizerName.GALORE_ADAMW:
+        return projector + 2 * long * rank * state_width
+    if name is OptimizerName.GALORE_ADAMW_8BIT:
+        return projector + 2 * long * rank
     message = f"no rule for optimizer {name}"
     raise AssertionError(message)
 
