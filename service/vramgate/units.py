@@ -58,10 +58,8 @@ def largest(*values: Count) -> Count:
     """
     best = values[0]
     for value in values[1:]:
-        if isinstance(best, int) and isinstance(value, int):
-            best = value if value > best else best
-        else:
-            best = np.maximum(best, value)
+        plain = isinstance(best, int) and isinstance(value, int)
+        best = max(best, value) if plain else np.maximum(best, value)
     return best
 
 
@@ -77,10 +75,8 @@ def smallest(*values: Count) -> Count:
     """
     best = values[0]
     for value in values[1:]:
-        if isinstance(best, int) and isinstance(value, int):
-            best = value if value < best else best
-        else:
-            best = np.minimum(best, value)
+        plain = isinstance(best, int) and isinstance(value, int)
+        best = min(best, value) if plain else np.minimum(best, value)
     return best
 
 

@@ -37,7 +37,7 @@ def estimate_memory(
     lines = bill(worst.step, worst.peak)
     return MemoryEstimate(
         parameters=architecture.parameters,
-        trainable_parameters=int(_trainable(worst, job)),
+        trainable_parameters=int(_trainable(worst)),
         active_parameters=architecture.parameters if active is None else active,
         peak=Peak(
             allocated_bytes=worst.peak.bytes,
@@ -91,7 +91,7 @@ def _worst(job: TrainingJob) -> _WorstRank:
     return found
 
 
-def _trainable(worst: _WorstRank, job: TrainingJob) -> int:
+def _trainable(worst: _WorstRank) -> int:
     """Return the trainable parameters of the whole model, not of one rank."""
     if worst.step.splits_model:
         whole = worst.step.whole_model_states()

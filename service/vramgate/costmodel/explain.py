@@ -6,9 +6,9 @@ from collections.abc import Callable
 from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
 from vramgate.costmodel.rank_model import trained_tensors
+from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 from vramgate.costmodel.step import Moment, Step
 from vramgate.costmodel.weights import Weight
-from vramgate.units import Count, format_gib
 
 ORDER = tuple(Component)
 DTYPE_BY_WIDTH = {4: "fp32", 2: "16-bit", 1: "8-bit"}
@@ -31,15 +31,13 @@ def bill(step: Step, peak: Moment) -> tuple[BillLine, ...]:
 
 def _weights(step: Step, peak: Moment) -> str:
     del peak
-    held: dict[str, list[Count]] = defaultdict(lambda: [0, 0])
+    held: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for count, weight in _layers(step):
         for name, elements, size in _storages(weight):
             held[name][0] += count * elements
             held[name][1] += count * size
-    plan = step.plan
-    share = f" ÷ {plan.ranks} ranks" if plan.stage >= 3 else ""
     terms = [f"{elements:,} {name} = {size:,}" for name, (elements, size) in held.items() if size]
-    return " + ".join(terms) + share
+    return " + ".join(terms) + _share(step, from_stage=SHARDS_WEIGHTS)
 
 
 def _layers(step: Step) -> list[tuple[int, Weight]]:
@@ -78,14 +76,14 @@ def _optimizer_states(step: Step, peak: Moment) -> str:
     per_parameter = states.optimizer / max(states.trainable, 1)
     return (
         f"{states.trainable:,} trainable parameters × {per_parameter:.4g} bytes "
-        f"({optimizer.name}){_share(step, from_stage=1)}"
+        f"({optimizer.name}){_share(step, from_stage=SHARDS_OPTIMIZER)}"
     )
 
 
 def _master_weights(step: Step, peak: Moment) -> str:
     del peak
     trainable = step.model.states.trainable
-    return f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=1)}"
+    return f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=SHARDS_OPTIMIZER)}"
 
 
 def _gradients(step: Step, peak: Moment) -> str:
@@ -98,7 +96,7 @@ def _gradients(step: Step, peak: Moment) -> str:
     if step.plan.accumulates_whole:
         return f"unsharded gradients kept between micro-batches: {size:,}"
     if size == step.plan.gradients_share(whole.gradients):
-        return f"{whole.trainable:,} trainable parameters × {kind} bytes{_share(step, from_stage=2)}"
+        return f"{whole.trainable:,} trainable parameters × {kind} bytes{_share(step, from_stage=SHARDS_GRADIENTS)}"
     return f"gradients made so far ({peak.label}), {kind} bytes a parameter: {size:,}"
 
 
@@ -187,10 +185,3 @@ _NOTES = {
     Component.GATHERED_PARAMETERS: "whole parameters put together from their shards",
     Component.DEQUANTIZATION: "a quantised weight in the compute format, for one product",
 }
-
-
-def peak_in_words(step: Step, peak: Moment) -> str:
-    """Return one sentence on where the peak is, for people."""
-    largest_line = max(peak.components, key=lambda component: peak.components[component])
-    size = format_gib(int(peak.components[largest_line]))
-    return f"The peak is in {peak.phase} ({peak.label}); {largest_line} alone take {size}."

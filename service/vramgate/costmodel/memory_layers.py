@@ -127,9 +127,9 @@ def workspace_bytes(job: TrainingJob) -> int:
     """Return the bytes of cuBLAS workspaces, which the allocator counts but no tensor of the model owns."""
     card = job.hardware.device
     capability = card.compute_capability if card is not None else None
-    if capability is not None and capability >= HOPPER and card is not None:
-        if card.vendor == "NVIDIA":
-            return CUBLAS_HANDLES * CUBLAS_WORKSPACE_HOPPER_BYTES
+    nvidia = card is not None and card.vendor == "NVIDIA"
+    if nvidia and capability is not None and capability >= HOPPER:
+        return CUBLAS_HANDLES * CUBLAS_WORKSPACE_HOPPER_BYTES
     return CUBLAS_HANDLES * CUBLAS_WORKSPACE_BYTES
 
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.tape import ACTIVATION, CAST, CATEGORIES, GRADIENT, TEMPORARY, ArrayTape, Tape, Tensor
+from vramgate.costmodel.tape import (
+    ACTIVATION,
+    CAST,
+    CATEGORIES,
+    GRADIENT,
+    TEMPORARY,
+    ArrayTape,
+    Tape,
+    Tensor,
+)
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count
 

@@ -1,6 +1,6 @@
 """What data-parallel sharding does to one rank: which share it keeps, what it gathers, what it sends.
 
-Sources: Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054); DeepSpeed ``runtime/zero`` (stage 1-3 buckets); PyTorch FSDP 1
+Sources: Rajbhandari et al. 2020 (ZeRO, 1910.02054); DeepSpeed ``runtime/zero`` (stage 1-3 buckets); PyTorch FSDP 1
 (``torch/distributed/fsdp``) and FSDP 2 (``_composable/fsdp``); Megatron-LM ``distrib_optimizer.py``; accelerate
 ``utils/fsdp_utils.py`` and ``accelerator.py`` (trainable parameters are raised to fp32 where mixed precision is set).
 """
@@ -14,6 +14,9 @@ from vramgate.costmodel.job import (
     TrainingJob,
 )
 from vramgate.units import Bytes, Count, ceil_div, smallest
+
+SHARDS_OPTIMIZER, SHARDS_GRADIENTS, SHARDS_WEIGHTS = 1, 2, 3
+"""The ZeRO stage from which each of them is sharded."""
 
 
 def data_parallel_size(job: TrainingJob) -> Count:
@@ -52,19 +55,19 @@ class ShardPlan:
     @property
     def shards_gradients(self) -> bool:
         """Whether a rank keeps only its share of the gradients."""
-        return self.stage >= 2
+        return self.stage >= SHARDS_GRADIENTS
 
     def weights_share(self, size: Bytes) -> Bytes:
         """Return a rank's share of parameters at rest."""
-        return ceil_div(size, self.ranks) if self.stage >= 3 else size
+        return ceil_div(size, self.ranks) if self.stage >= SHARDS_WEIGHTS else size
 
     def gradients_share(self, size: Bytes) -> Bytes:
         """Return a rank's share of gradients at rest."""
-        return ceil_div(size, self.ranks) if self.stage >= 2 else size
+        return ceil_div(size, self.ranks) if self.stage >= SHARDS_GRADIENTS else size
 
     def optimizer_share(self, size: Bytes) -> Bytes:
         """Return a rank's share of optimizer states and master weights."""
-        return ceil_div(size, self.ranks) if self.stage >= 1 else size
+        return ceil_div(size, self.ranks) if self.stage >= SHARDS_OPTIMIZER else size
 
 
 def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) -> ShardPlan:
@@ -85,7 +88,7 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         implementation=implementation,
         stage=stage,
         ranks=ranks,
-        gathers=stage >= 3,
+        gathers=stage >= SHARDS_WEIGHTS,
         backward_units=1 if reentrant else 2,
         forward_units=2,
         keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
@@ -113,14 +116,14 @@ def _standing_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
     sharding = job.sharding
     if sharding.implementation is not ShardingImplementation.DEEPSPEED or not sharding.zero_stage:
         return 0 * gradient_bytes
-    buffers = 2 if sharding.zero_stage >= 3 else 1
+    buffers = 2 if sharding.zero_stage >= SHARDS_WEIGHTS else 1
     return buffers * sharding.buckets.reduce_elements * job.precision.compute.bytes
 
 
 def _live_bytes(job: TrainingJob, parameters: Count) -> Bytes:
     """Return bytes of parameters ZeRO-3 keeps gathered for reuse, prefetched ones included."""
     sharding = job.sharding
-    if sharding.implementation is not ShardingImplementation.DEEPSPEED or sharding.zero_stage < 3:
+    if sharding.implementation is not ShardingImplementation.DEEPSPEED or sharding.zero_stage < SHARDS_WEIGHTS:
         return 0 * parameters
     buckets = sharding.buckets
     live = smallest(parameters, buckets.max_live_elements + buckets.prefetch_elements)

@@ -467,7 +467,7 @@ class Step:
     def _note_flattening(
         self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, extra: Extra | None = None
     ) -> None:
-        """Note the end of a unit's backward in FSDP 1: its gradients as they were made, and all of them in one tensor."""
+        """Note the end of a unit's backward in FSDP 1: its gradients as made, and all of them in one tensor."""
         if not self.plan.flattens_gradients:
             return
         parts: Parts = [0] * CATEGORIES

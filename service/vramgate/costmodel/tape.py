@@ -196,11 +196,11 @@ class Tape:
         self.by[category] += tensor.size
         tensor.category = category
 
-    def record(self, backward: Backward, *arguments: Any) -> None:
+    def record(self, backward: Backward, *arguments: object) -> None:
         """Remember how to run an operation backward that saved nothing."""
         self.operations.append((backward, arguments, False))
 
-    def record_saving(self, backward: Backward, *arguments: Any) -> None:
+    def record_saving(self, backward: Backward, *arguments: object) -> None:
         """Remember how to run an operation backward that saved something (a weight counts)."""
         self.operations.append((backward, arguments, True))
 

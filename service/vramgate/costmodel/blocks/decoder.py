@@ -7,7 +7,7 @@ from functools import partial
 from vramgate.costmodel.architecture import Attention, AttentionKind, Block, BlockLayout
 from vramgate.costmodel.blocks.attention import attention
 from vramgate.costmodel.blocks.cross_attention import cross_attention, stand_in_memory
-from vramgate.costmodel.blocks.experts import mixture_of_experts
+from vramgate.costmodel.blocks.experts import dense_and_experts, mixture_of_experts
 from vramgate.costmodel.blocks.feed_forward import feed_forward
 from vramgate.costmodel.blocks.latent_attention import latent_attention
 from vramgate.costmodel.blocks.norms import norm
@@ -151,13 +151,9 @@ def _transform(
 ) -> Tensor:
     """Return the feed-forward half of one block: dense, a mixture of experts, or (Gemma 4) the sum of both."""
     if shape.experts is not None:
-        mixture = mixture_of_experts(tape, setting, shape.experts, weights, hidden)
         if shape.feed_forward is None or "down" not in weights:
-            return mixture
-        dense = feed_forward(tape, setting, shape.feed_forward, weights, hidden)
-        both = add(tape, mixture, dense)
-        tape.drop(mixture, dense)
-        return both
+            return mixture_of_experts(tape, setting, shape.experts, weights, hidden)
+        return dense_and_experts(tape, setting, shape, weights, hidden)
     if shape.feed_forward is None:
         tape.hold(hidden)
         return hidden

@@ -7,9 +7,10 @@ Routing is taken as balanced: each expert gets tokens × experts_per_token / num
 
 from dataclasses import replace
 
-from vramgate.costmodel.architecture import Experts, FeedForward
+from vramgate.costmodel.architecture import Block, Experts, FeedForward, NormKind
 from vramgate.costmodel.blocks.feed_forward import activate, activation_code, feed_forward
 from vramgate.costmodel.blocks.listed_experts import listed_experts
+from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.routing import (
     FP32_SCORES_IN_LISTS,
     KEEPS_FP32_SCORES,
@@ -74,6 +75,37 @@ def mixture_of_experts(
     gated = _gated_share(tape, weights, hidden, shared)
     out = add(tape, routed, gated)
     tape.drop(routed, gated)
+    return out
+
+
+def dense_and_experts(
+    tape: Tape, setting: Setting, block: Block, weights: Weights, hidden: Tensor
+) -> Tensor:
+    """Return Gemma 4's sum of a dense feed-forward and a mixture, each with norms of its own."""
+    if block.feed_forward is None or block.experts is None:
+        tape.hold(hidden)
+        return hidden
+    kind = block.norm
+    dense = feed_forward(tape, setting, block.feed_forward, weights, hidden)
+    dense = _normed(tape, setting, kind, weights.get("dense_post_norm"), dense)
+    tape.hold(hidden)
+    inputs = _normed(tape, setting, kind, weights.get("experts_pre_norm"), hidden)
+    mixture = mixture_of_experts(tape, setting, block.experts, weights, inputs)
+    tape.drop(inputs)
+    mixture = _normed(tape, setting, kind, weights.get("experts_post_norm"), mixture)
+    out = add(tape, dense, mixture)
+    tape.drop(dense, mixture)
+    return out
+
+
+def _normed(
+    tape: Tape, setting: Setting, kind: NormKind, weight: Weight | None, x: Tensor
+) -> Tensor:
+    """Return ``x`` normalised where there is a norm; ``x`` is let go."""
+    if weight is None:
+        return x
+    out = norm(tape, setting, kind, x, weight)
+    tape.drop(x)
     return out
 
 

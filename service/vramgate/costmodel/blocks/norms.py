@@ -27,7 +27,7 @@ LAYER_NORM_IN_PYTHON = frozenset({"cohere", "cohere2"})
 LAYER_NORM_ON_FP32 = frozenset({"olmo"})
 LAYER_NORM_PLUS_ONE = frozenset({"nemotron"})
 LOW_PRECISION_LAYER_NORM = frozenset({"composer"})
-"""Frameworks whose LayerNorm runs in autocast's format (llm-foundry ``layers/norm.py`` ``LPLayerNorm``, its default)."""
+"""Frameworks whose LayerNorm runs in autocast's format (llm-foundry ``LPLayerNorm``, its default)."""
 
 
 def norm(tape: Tape, setting: Setting, kind: NormKind, x: Tensor, weight: Weight) -> Tensor:

@@ -16,7 +16,6 @@ SIDE_ROLES = frozenset(
         "attention_sub_norm",
         "compressor",
         "compressor_norm",
-        "dense_post_norm",
         "feed_forward_sub_norm",
         "gate_parameter",
         "hyper_connection",
