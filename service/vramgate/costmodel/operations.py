@@ -5,7 +5,7 @@ and sizes may be arrays. Nothing here knows a model.
 """
 
 from vramgate.costmodel.tape import CAST, DEQUANTIZED, Gradient, Tape, Tensor
-from vramgate.costmodel.weights import Weight
+from vramgate.costmodel.weights import Adapter, Weight
 from vramgate.units import Count
 
 FP32 = 4
@@ -482,16 +482,74 @@ def adapt(tape: Tape, x: Tensor, base: Tensor, weight: Weight) -> Tensor:
         tape.hold(source)
     dropped = dropout(tape, source, adapter.dropout)
     low = _base_linear(tape, dropped, adapter.a, transposed_gradient=False)
-    tape.drop(dropped)
+    if not adapter.has_magnitude:
+        tape.drop(dropped)
     high = _base_linear(tape, low, adapter.b, transposed_gradient=False)
     tape.drop(low)
-    scaled = scale(tape, high)
+    if adapter.has_magnitude:
+        scaled = _dora(tape, dropped, base, high, weight)
+        tape.drop(dropped)
+    else:
+        scaled = scale(tape, high)
     tape.drop(high)
     total = add(tape, base, scaled)
     tape.drop(scaled, base, source)
     out = cast(tape, total, width)
     tape.drop(total)
     return out
+
+
+def _dora(tape: Tape, x: Tensor, base: Tensor, high: Tensor, weight: Weight) -> Tensor:
+    """Return DoRA's share: base and adapter output, each times the magnitude over the norm of the merged weight.
+
+    The norm takes an identity matrix through the adapter, and the merged weight, three times its size at its worst; no
+    graph is kept. With dropout, the base runs once more on what dropout left. Source: peft ``lora/dora.py``.
+    """
+    adapter = weight.adapter
+    if adapter is None:
+        return high
+    width = x.width
+    merged = weight.elements * width
+    tape.spike(weight.in_features**2 * width + 3 * merged)
+    if tape.recording:
+        tape.record(_keep_magnitude_gradient, adapter)
+    again = base
+    if adapter.dropout == 0.0:
+        tape.hold(again)
+    else:
+        again = _base_linear(tape, x, weight, transposed_gradient=False)
+    base_part = _times_vector(tape, again)
+    tape.drop(again)
+    weighted = _times_vector(tape, high)
+    adapter_part = scale(tape, weighted)
+    tape.drop(weighted)
+    total = add(tape, base_part, adapter_part)
+    tape.drop(base_part, adapter_part)
+    return total
+
+
+def _keep_magnitude_gradient(tape: Tape, adapter: Adapter) -> None:
+    size = adapter.magnitude_elements * adapter.a.width
+    tape.allocate(size)
+    tape.keep_parameter_gradient(size)
+
+
+def _times_vector(tape: Tape, x: Tensor) -> Tensor:
+    """Return ``x`` times a vector that trains, for whose gradient ``x`` is saved."""
+    out = tape.new(x.elements, x.width, requires_grad=True)
+    tape.save(x)
+    tape.record_saving(_times_vector_backward, out, x)
+    return out
+
+
+def _times_vector_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(x.size) if x.requires_grad else None
+    tape.spike(x.size)  # the vector's gradient before it is summed
+    tape.release(gradient)
+    tape.drop(x)
+    if made is not None:
+        tape.give(x, made)
 
 
 # -- norms --------------------------------------------------------------------------------------------------------

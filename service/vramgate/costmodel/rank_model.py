@@ -115,7 +115,7 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
         for module in _outside(job)
         if _on_stage(module, job, stage)
     ]
-    outside = held_weights(modules, job, in_block=False)
+    outside = held_weights(modules, job, in_block=False, trainable_layer=False)
     outside_states = weight_states(outside.values(), job)
     run_states = tuple(weight_states(run.weights.values(), job) for run in runs)
     total = outside_states

@@ -380,8 +380,9 @@ class Step:
 
     @property
     def _accumulating(self) -> bool:
-        """Whether parameter gradients are added into gradients that are there."""
-        return self.resident_gradients and not self.plan.shards_gradients
+        """Whether no new parameter gradients stay: they are added into others, or used up where they are made."""
+        stays = not (self.resident_gradients or self.job.optimizer.in_backward)
+        return not stays and not self.plan.shards_gradients
 
     def _hold_other_micro_batches(self) -> None:
         """Add the activations of the micro-batches a pipeline stage has in flight beside this one."""

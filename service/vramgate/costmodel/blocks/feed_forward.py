@@ -111,16 +111,20 @@ def xielu(tape: Tape, x: Tensor) -> Tensor:
     kept += [tape.new(x.elements, width, requires_grad=False) for _ in range(3)]
     out = tape.new(x.elements, width, requires_grad=x.requires_grad)
     keep_with(tape, out, x, *kept)
+    if out.requires_grad:
+        tape.record(_xielu_backward, out, x)
+    tape.drop(*kept)
     narrow = cast(tape, out, x.width)
     tape.drop(out)
-    if out.requires_grad:
-        tape.record(_xielu_backward, out)
-    tape.drop(*kept)
     return narrow
 
 
-def _xielu_backward(tape: Tape, out: Tensor) -> None:
+def _xielu_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
     tape.spike(2 * out.size)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.give(x, made)
 
 
 def gelu_by_tanh(tape: Tape, x: Tensor) -> Tensor:
