@@ -43,9 +43,7 @@ AUTOCAST = Precision(
     master_weights=False,
     optimizer_states=Dtype.FP32,
 )
-LORA = Method(
-    kind=MethodKind.LORA, rank=16, target_modules="all-linear", adapter_dtype=Dtype.FP32
-)
+LORA = Method(kind=MethodKind.LORA, rank=16, target_modules="all-linear", adapter_dtype=Dtype.FP32)
 
 
 def a_block_job(config: dict[str, Any] | ModelArchitecture, **overrides: Any) -> TrainingJob:  # noqa: ANN401

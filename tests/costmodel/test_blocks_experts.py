@@ -13,7 +13,6 @@ from tests.costmodel.block_jobs import (
     kept_by_last_block,
     segment_of,
 )
-from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.job import Software
 from vramgate.costmodel.weights import held_weights
 
@@ -68,11 +67,6 @@ DEEPSEEK_V2_LITE = {
 }
 
 
-def _experts_block(config: dict[str, object], job_software: Software | None = None) -> Block:
-    job = a_block_job(config) if job_software is None else a_block_job(config, software=job_software)
-    return job.architecture.decoder.blocks[-1]
-
-
 def test_mixtral_keeps_its_chosen_rows_and_three_products_an_expert() -> None:
     # Attention and norms, 16H + 4Q + 4K + 4n + 8 with H = Q = 4096, K = 1024, n = 32: 86 152.
     # A chosen row: its input 2H, gate and up 4I, silu 2I, their product 2I, the output 2H; I = 14 336, k = 2.
@@ -101,7 +95,9 @@ def test_deepseek_keeps_a_latent_an_fp32_router_input_and_shared_experts() -> No
     # H = 2048, latent r = 512, 16 heads of 192 for queries and keys, of 128 for values; I = 1408, k = 6, E = 64.
     norms = 8 * 2048 * 2 + 4 * 2
     latent = 8 * 512 + 4  # fp32 copy 4, normalised 2, output 2; one inverse root
-    heads = 2 * 16 * (192 + (128 + 128) + 192 + 128) + 4 * 16  # queries, keys-values, keys, output, log-sum-exp
+    heads = (
+        2 * 16 * (192 + (128 + 128) + 192 + 128) + 4 * 16
+    )  # queries, keys-values, keys, output, log-sum-exp
     router = 4 * 2048 + 64 * 4 + 6 * (32 + 4)  # scores are not normalised: no sum, no copy
     experts = 6 * (4 * 2048 + 8 * 1408)
     shared = 8 * 2 * 1408
@@ -116,7 +112,7 @@ def test_grouped_products_stay_in_fp32_under_autocast() -> None:
     attention = 24 * 4096 + 4 * 4096 + 4 * 1024 + 4 * 32 + 8
     experts = 2 * 2 * (4 * 4096 + 8 * 14336)
     router = 8 * 4 + 2 * (32 + 8) + 4
-    assert attention + experts + router == 643_324 + 0  # trace of Mixtral-8x7B under autocast
+    assert attention + experts + router == 643_324  # trace of Mixtral-8x7B under autocast
     assert kept_by_last_block(a_block_job(MIXTRAL, precision=AUTOCAST)) == TOKENS * 643_324
 
 
@@ -131,7 +127,9 @@ def test_listed_experts_keep_as_much_as_stacked_ones() -> None:
 
 
 @pytest.mark.parametrize("software", [Software(), TRANSFORMERS_4], ids=["stacked", "listed"])
-@pytest.mark.parametrize("config", [MIXTRAL, QWEN3_MOE, DEEPSEEK_V2_LITE], ids=lambda c: c["model_type"])
+@pytest.mark.parametrize(
+    "config", [MIXTRAL, QWEN3_MOE, DEEPSEEK_V2_LITE], ids=lambda c: c["model_type"]
+)
 def test_every_expert_leaves_its_gradient(config: dict[str, object], software: Software) -> None:
     job = a_block_job(config, software=software)
     block = job.architecture.decoder.blocks[-1]
@@ -150,14 +148,16 @@ def test_listed_experts_need_one_experts_room_at_a_time() -> None:
 
 def test_peft_adapts_stacked_experts_as_one_parameter() -> None:
     job = a_block_job(MIXTRAL, method=LORA)
-    weights = held_weights(_experts_block(MIXTRAL).modules, job, in_block=True)
+    weights = held_weights(job.architecture.decoder.blocks[-1].modules, job, in_block=True)
     # Rank 16. Attention: q and o 16(4096 + 4096) each, k and v 16(4096 + 1024) each. Router 16(4096 + 8).
     attention = 2 * 16 * 8192 + 2 * 16 * 5120
     router = 16 * (4096 + 8)
     # gate_up is one parameter of rank 32: A 32 × 8 × 4096, B 28 672 × 32 × 8. down: A 16 × 8 × 14 336, B 4096 × 16 × 8.
     gate_up = 32 * 8 * 4096 + 28672 * 32 * 8
     down = 16 * 8 * 14336 + 4096 * 16 * 8
-    assert attention + router + gate_up + down == 11_239_552  # trainable parameters a block in the trace
+    assert (
+        attention + router + gate_up + down == 11_239_552
+    )  # trainable parameters a block in the trace
     assert sum(weight.trainable_elements for weight in weights.values()) == 11_239_552
 
 

@@ -124,6 +124,7 @@ def block_segment(
     stream_bytes = out.size
     tape.drop(out)
     kept = tape.by.copy()
+    kept[ACTIVATION] = kept[ACTIVATION] - tape.discarded_bytes
     if not out.requires_grad:
         return Segment(
             forward=forward,
@@ -134,7 +135,7 @@ def block_segment(
             stream_width=out.width,
             requires_grad=False,
         )
-    tape.peak, tape.peak_by = tape.live, kept
+    tape.peak, tape.peak_by = tape.live, tape.by.copy()
     out.gradient = tape.new_gradient(out.size)
     tape.backward()
     return Segment(

@@ -1,7 +1,7 @@
 """From a job to the Setting its blocks run in: token counts and the bytes of an element of each kind of tensor."""
 
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.job import Task, TrainingJob
+from vramgate.costmodel.job import CheckpointMode, ShardingImplementation, Task, TrainingJob
 from vramgate.costmodel.weights import is_mixed_sharding, trainable_widths
 from vramgate.units import Count, ceil_div
 
@@ -34,10 +34,19 @@ def setting_of(job: TrainingJob) -> Setting:
         packing=job.packing,
         fused_kernels=_kernels_in_use(job),
         software=job.software,
+        recomputes=_recomputed_parts(job),
         sequence_ranks=job.parallelism.tensor_parallel_size
         if job.parallelism.sequence_parallel
         else 1,
     )
+
+
+def _recomputed_parts(job: TrainingJob) -> frozenset[str]:
+    """Return the parts that are named, or Megatron's default, the attention core."""
+    if job.checkpointing.mode is not CheckpointMode.SELECTIVE:
+        return frozenset()
+    megatron = job.sharding.implementation is ShardingImplementation.MEGATRON
+    return frozenset(job.checkpointing.modules) or frozenset({"core_attn"} if megatron else ())
 
 
 def _row_tokens(job: TrainingJob) -> Count:

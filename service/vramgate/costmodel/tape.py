@@ -114,6 +114,8 @@ class Tape:
         """Output and log-sum-exp of the attention kernel."""
         self.casts: dict[int, Tensor] = {}
         self.left_to_block: list[Tensor] = []
+        self.discarded: list[Tensor] = []
+        """Tensors that lose their storage when forward ends and are made again from what is kept."""
 
     # -- storage ------------------------------------------------------------------------------------------------
 
@@ -184,6 +186,15 @@ class Tape:
     def leave_to_block(self, tensor: Tensor) -> None:
         """Let a name live to the end of the block: what inner code returns and nobody uses."""
         self.left_to_block.append(tensor)
+
+    def discard(self, *tensors: Tensor) -> None:
+        """Let the storage of saved tensors go between forward and backward."""
+        self.discarded.extend(tensor.base or tensor for tensor in tensors)
+
+    @property
+    def discarded_bytes(self) -> Bytes:
+        """Bytes of discarded tensors that an operation has saved."""
+        return sum(tensor.size for tensor in self.discarded if tensor.holders)
 
     def end_block(self) -> None:
         """Drop what was left to the block's end."""

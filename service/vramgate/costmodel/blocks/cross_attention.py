@@ -5,7 +5,7 @@ adds to its gradient. Source: transformers 5.24 ``modeling_t5``, ``modeling_bart
 """
 
 from vramgate.costmodel.architecture import Attention, Block
-from vramgate.costmodel.blocks.attention import SOFTMAX_IN_OWN_FORMAT, kernel_of
+from vramgate.costmodel.blocks.mixing import SOFTMAX_IN_OWN_FORMAT, kernel_of
 from vramgate.costmodel.blocks.norms import head_norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS, shared_zeros
 from vramgate.costmodel.blocks.setting import Setting

@@ -23,6 +23,7 @@ from vramgate.costmodel.operations import (
     scatter_sequence,
     vector_gradient,
 )
+from vramgate.costmodel.recomputation import recompute
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 
@@ -115,6 +116,8 @@ def _half(
     own_norm = None if before is None else weights.get(before)
     if own_norm is not None:
         hidden = norm(tape, setting, shape.norm, stream, own_norm)
+        if "layernorm" in setting.recomputes:
+            tape.discard(hidden)
     made = body(tape, setting, shape, weights, hidden)
     if own_norm is not None:
         tape.drop(hidden)
@@ -175,7 +178,9 @@ def transform(
     tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
 ) -> Tensor:
     """Return the feed-forward half of one block, on the whole sequence."""
-    return _on_whole_sequence(tape, setting, shape, weights, hidden, _transform)
+    name = "mlp" if shape.experts is None else "moe"
+    run = partial(_on_whole_sequence, tape, setting, shape, weights, hidden, _transform)
+    return recompute(tape, (hidden,), run) if name in setting.recomputes else run()
 
 
 def _both_mixers(
@@ -201,7 +206,7 @@ def _on_whole_sequence(
     body: Body,
 ) -> Tensor:
     ranks = setting.sequence_ranks
-    if isinstance(ranks, int) and ranks == 1:
+    if ranks == 1:
         return body(tape, setting, shape, weights, hidden)
     keeps_shard = setting.software.framework in KEEPS_SHARDS
     whole = gather_sequence(tape, hidden, ranks, keeps_shard=keeps_shard)

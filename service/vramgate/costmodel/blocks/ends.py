@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from vramgate.costmodel.architecture import Block, ModelArchitecture, NormKind, Position
-from vramgate.costmodel.blocks.attention import ALWAYS_MASKED, BOOLEAN_MASK_SINCE
 from vramgate.costmodel.blocks.encoder_ends import (
     first_token,
     image_input_bytes,
@@ -13,6 +12,7 @@ from vramgate.costmodel.blocks.encoder_ends import (
     patches_embedded,
     with_token_types,
 )
+from vramgate.costmodel.blocks.mixing import ALWAYS_MASKED, BOOLEAN_MASK_SINCE
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS
 from vramgate.costmodel.blocks.setting import Setting
@@ -147,9 +147,7 @@ def _with_positions(tape: Tape, setting: Setting, stream: Tensor, weight: Weight
     return out
 
 
-def last_hidden(
-    tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor
-) -> Tensor:
+def last_hidden(tape: Tape, setting: Setting, weights: dict[str, Weight], stream: Tensor) -> Tensor:
     """Return what the output layer reads: the stream after the final norm and what a head has before its last layer.
 
     ``stream`` is let go.
@@ -168,9 +166,7 @@ def last_hidden(
     return hidden
 
 
-def _dropped_out_and_scaled(
-    tape: Tape, architecture: ModelArchitecture, hidden: Tensor
-) -> Tensor:
+def _dropped_out_and_scaled(tape: Tape, architecture: ModelArchitecture, hidden: Tensor) -> Tensor:
     """Return T5's last hidden state: dropout behind the norm, and a scale where the output layer is the embedding."""
     dropped = dropout(tape, hidden, architecture.embedding_dropout)
     tape.drop(hidden)

@@ -189,6 +189,8 @@ def _grouped_experts(
     ordered = pick(tape, scores, rows, rows)
     inner = grouped_product(tape, chosen, up, rows)
     activated = _gated(tape, setting, shape, inner)
+    if "moe_act" in setting.recomputes:
+        tape.discard(activated)
     tape.drop(inner)
     made = grouped_product(tape, activated, down, rows)
     tape.drop(activated)

@@ -4,7 +4,7 @@ Source: transformers 5.24 ``modeling_deepseek_v2`` and ``modeling_deepseek_v3``,
 """
 
 from vramgate.costmodel.architecture import Attention
-from vramgate.costmodel.blocks.attention import mixed_heads
+from vramgate.costmodel.blocks.mixing import mixed_heads
 from vramgate.costmodel.blocks.norms import rms_norm_of
 from vramgate.costmodel.blocks.projections import Heads
 from vramgate.costmodel.blocks.setting import Setting
@@ -31,6 +31,8 @@ def latent_attention(
     keys, values, expanded = _expanded(tape, setting, shape, weights["kv_up"], latent, turned_key)
     tape.drop(latent)
     heads = Heads(query=queries, key=keys, value=values, query_is_packed=True)
+    if "mla_up_proj" in setting.recomputes:
+        tape.discard(queries, keys, expanded)
     mixed = mixed_heads(tape, setting, shape, heads, weights)
     out = linear(tape, mixed, weights["attention_output"])
     tape.drop(mixed, expanded)

@@ -20,6 +20,10 @@ GATED_OUTPUT = frozenset(
     {"qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"}
 )
 """Families whose query projection carries a gate for the attention's output, as wide as the queries."""
+COPIES_GROUPED_HEADS = frozenset({"falcon"})
+"""Families that index keys and values, where fewer than queries, out of the fused projection, which copies them."""
+COPIES_HEADS = frozenset({"codegen"})
+"""Families that reshape heads out of a projection split for other hardware, which copies them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,3 +82,11 @@ def narrowed_output(tape: Tape, setting: Setting, weight: Weight | None, mixed: 
     out = grouped_product(tape, mixed, weight, setting.tokens)
     tape.drop(mixed)
     return out
+
+
+def copies_heads(setting: Setting, shape: Attention) -> bool:
+    """Return whether keys and values are copied out of the fused projection."""
+    grouped = shape.kv_heads != shape.heads
+    return setting.model_type in COPIES_HEADS or (
+        grouped and setting.model_type in COPIES_GROUPED_HEADS
+    )

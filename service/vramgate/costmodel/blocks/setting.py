@@ -36,7 +36,9 @@ class Setting:
     packing: Packing
     fused_kernels: frozenset[str]
     software: Software
-    sequence_ranks: Count = 1
+    recomputes: frozenset[str] = frozenset()
+    """Parts of a block that selective checkpointing runs again, by Megatron's names."""
+    sequence_ranks: int = 1
     """Ranks that share a sequence outside attention and feed-forward (Megatron's sequence parallelism)."""
 
     @property
