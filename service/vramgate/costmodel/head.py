@@ -10,6 +10,7 @@ from vramgate.costmodel.blocks.loss import (
     fused_linear_loss,
     fused_loss,
     one_kernel_loss,
+    parallel_loss,
     standard_loss,
 )
 from vramgate.costmodel.blocks.setting import Setting
@@ -26,6 +27,8 @@ KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
 """Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
 READS_LOGITS_IN_OWN_FORMAT = frozenset({"composer"})
 """Frameworks whose fused loss is flash-attention's: no fp32 copy (llm-foundry ``fused_crossentropy``)."""
+LOSS_PARALLEL = frozenset({"torchtitan"})
+"""Frameworks that compute the loss on logits split over the vocabulary (``loss_parallel``)."""
 FUSED_LINEAR_SINCE = {"unsloth": (2024, 11)}
 """Frameworks whose loss without whole logits came with a version; before, their fused kernel read whole logits."""
 TITAN_COMPILES_LOSS_SINCE = (0, 1)
@@ -159,6 +162,9 @@ def _whole_loss(
         return chunked_loss(tape, setting, logits)
     if _compiles_loss(job):
         return one_kernel_loss(tape, logits)
+    splits_vocabulary = job.parallelism.tensor_parallel_size > 1
+    if splits_vocabulary and job.software.framework in LOSS_PARALLEL:
+        return parallel_loss(tape, logits)
     return standard_loss(tape, setting, logits)
 
 

@@ -26,6 +26,7 @@ from vramgate.costmodel.kernels import (
 )
 from vramgate.costmodel.operations import (
     FP32,
+    activation,
     cast,
     concatenate,
     keep_with,
@@ -39,13 +40,24 @@ from vramgate.costmodel.weights import Weight
 LAYER_TABLES_UNTIL = {"mistral": (4, 47), "mixtral": (4, 47), "gemma2": (4, 46)}
 """Families whose attention layers computed rotary tables of their own, up to this version."""
 FP32_ROTARY = frozenset(
-    {"cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4_5_moe", "modernbert"}
+    {
+        "baichuan",
+        "cohere",
+        "cohere2",
+        "cohere2_moe",
+        "ernie4_5",
+        "ernie4_5_moe",
+        "modernbert",
+        "qwen",
+    }
 )
 """Families that rotate in fp32 and cast back."""
 ROTATES_BEFORE_TRANSPOSE = frozenset({"gptj", "codegen"})
 """Families that rotate while heads still follow tokens, so that a kernel's output follows tokens too."""
 CONCATENATED_ROTARY = frozenset({"phi3"})
 """Families whose rotary code splits and concatenates heads even where all of a head is rotated."""
+CLIPS_PROJECTION = frozenset({"dbrx"})
+"""Families that clamp the fused projection, which keeps it beside the clamped copy."""
 VALUE_IS_VIEW = frozenset({"litgpt"})
 """Frameworks that project queries, keys and values at once: values, kept as a view, keep the whole product."""
 
@@ -118,6 +130,10 @@ def _fused_heads(
     """Return views of one product for queries, keys and values."""
     tokens = setting.tokens
     fused = linear(tape, hidden, weight)
+    if setting.model_type in CLIPS_PROJECTION:
+        clipped = activation(tape, fused)
+        tape.drop(fused)
+        fused = clipped
     sizes = (tokens * shape.query_size, tokens * shape.key_size, tokens * shape.value_size)
     query, key, value = split(tape, fused, sizes)
     tape.drop(fused)

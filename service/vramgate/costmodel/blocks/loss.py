@@ -186,6 +186,36 @@ def _chunked_backward(
     tape.give(wide, made)
 
 
+def parallel_loss(tape: Tape, logits: Tensor) -> Tensor:
+    """Return the cross-entropy of logits split over the vocabulary, in PyTorch's ``loss_parallel``.
+
+    It is written in single operations: shifted logits and their exponential in forward; zeros, the exponential, their
+    sum and its product with the incoming gradient in backward. ``logits`` is let go.
+    Source: ``torch/distributed/tensor/parallel/loss.py`` (2.13).
+    """
+    wide = cast(tape, logits, FP32)
+    tape.allocate(wide.size, LOGITS)
+    tape.spike(wide.size, LOGITS)
+    log_probabilities = tape.new(wide.elements, FP32, requires_grad=wide.requires_grad)
+    tape.free(wide.size, LOGITS)
+    loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
+    if loss.requires_grad:
+        tape.save(log_probabilities)
+        tape.record_saving(_parallel_backward, loss, wide, log_probabilities)
+    tape.drop(log_probabilities, wide, logits)
+    return loss
+
+
+def _parallel_backward(tape: Tape, loss: Tensor, wide: Tensor, log_probabilities: Tensor) -> None:
+    tape.release(tape.take(loss))
+    tape.allocate(2 * wide.size, LOGITS)
+    tape.spike(wide.size, LOGITS)
+    made = tape.new_gradient(wide.size)
+    tape.free(2 * wide.size, LOGITS)
+    tape.drop(log_probabilities)
+    tape.give(wide, made)
+
+
 def one_kernel_loss(tape: Tape, logits: Tensor) -> Tensor:
     """Return the cross-entropy of one kernel that reads the logits in their own format.
 

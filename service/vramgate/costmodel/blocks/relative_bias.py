@@ -20,7 +20,13 @@ BUCKET_TEMPORARIES = 4
 
 
 def held_bias_bytes(setting: Setting, *, heads: Count) -> Bytes:
-    """Return the bytes of a stack's bias: held from its first block to its last, in backward as a gradient."""
+    """Return the bytes of a stack's bias, which lives across its blocks.
+
+    In forward it is there from the stack's first block to its last; in backward its gradient, as large, from the
+    last block's to the first's where the bias trains. With checkpointing it is an input of every block and stays
+    from forward to the first block's backward, and so does as much again in a decoder: the zeros of its
+    cross-attention.
+    """
     return heads * setting.sequence * setting.sequence * setting.stream_width
 
 
