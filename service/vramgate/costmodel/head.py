@@ -34,6 +34,8 @@ FUSED_LINEAR_SINCE = {"unsloth": (2024, 11)}
 TITAN_COMPILES_LOSS_SINCE = (0, 1)
 TORCH_OF_COMPILED_TITAN_LOSS = (2, 8)
 RECENT_FORMATS = frozenset({"mxfp8", "nvfp4"})
+BLACKWELL = (10, 0)
+"""Number formats and cards that came after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +191,10 @@ def _compiles_loss(job: TrainingJob) -> bool:
         return titan >= TITAN_COMPILES_LOSS_SINCE
     if torch is not None:
         return torch >= TORCH_OF_COMPILED_TITAN_LOSS
-    return job.precision.linear in RECENT_FORMATS
+    card = job.hardware.device
+    capability = card.compute_capability if card is not None else None
+    recent_card = capability is not None and capability >= BLACKWELL
+    return recent_card or job.precision.linear in RECENT_FORMATS
 
 
 def _kept_output_bytes(job: TrainingJob, setting: Setting) -> Bytes:

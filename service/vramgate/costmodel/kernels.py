@@ -129,11 +129,14 @@ def fused_attention(
     kernel: Kernel,
     bias: Tensor | None = None,
     bias_gradient: Bytes = 0,
+    travelling: Bytes = 0,
 ) -> Tensor:
     """Return the output of a fused kernel; it saves query, key, value, output and the log-sum-exp of each row.
 
     ``bias_gradient``: bytes of the gradient made for a bias that trains, and added into the one that is there.
+    ``travelling``: bytes of keys and values that come from other ranks while the kernel runs, either way.
     """
+    tape.allocate(travelling)
     requires_grad = query.requires_grad or key.requires_grad or value.requires_grad
     out = tape.new(out_elements, query.width, requires_grad=requires_grad)
     rows = scores.queries if kernel is Kernel.FLASH else round_up(scores.queries, 32)
@@ -147,7 +150,10 @@ def fused_attention(
         for tensor in kept:
             tape.save(tensor)
         sides = (query, key, value)
-        tape.record_saving(_fused_attention_backward, out, sides, kept, bias_gradient)
+        tape.record_saving(
+            _fused_attention_backward, out, sides, kept, bias_gradient, travelling
+        )
+    tape.free(travelling)
     tape.drop(log_sum)
     return out
 
@@ -158,10 +164,13 @@ def _fused_attention_backward(
     sides: tuple[Tensor, Tensor, Tensor],
     kept: list[Tensor],
     bias_gradient: Bytes,
+    travelling: Bytes,
 ) -> None:
     gradient = tape.take(out)
+    tape.allocate(travelling)
     made = [tape.new_gradient(side.elements * side.width) for side in sides]
     tape.allocate(bias_gradient)
+    tape.free(travelling)
     tape.release(gradient)
     tape.drop(*kept)
     tape.spike(bias_gradient)  # through the causal mask

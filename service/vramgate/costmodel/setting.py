@@ -35,6 +35,7 @@ def setting_of(job: TrainingJob) -> Setting:
         fused_kernels=_kernels_in_use(job),
         software=job.software,
         recomputes=_recomputed_parts(job),
+        context_ranks=job.parallelism.context_parallel_size,
         sequence_ranks=job.parallelism.tensor_parallel_size
         if job.parallelism.sequence_parallel
         else 1,

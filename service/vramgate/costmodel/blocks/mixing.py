@@ -33,7 +33,7 @@ from vramgate.costmodel.operations import (
 from vramgate.costmodel.recomputation import recompute
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
-from vramgate.units import Count
+from vramgate.units import Bytes, Count
 
 ENABLE_GQA_SINCE = (4, 54)
 """transformers hands grouped keys and values to the kernel (``enable_gqa``) from here on, with torch >= 2.5."""
@@ -198,6 +198,7 @@ def _fused(
         kernel=kernel,
         bias=bias,
         bias_gradient=bias.size if bias is not None and heads.bias_trains else 0,
+        travelling=_travelling_bytes(setting, sides),
     )
     tape.drop(*sides)
     if bias is not None:
@@ -212,6 +213,17 @@ def _fused(
         tape.save(indices)
         tape.drop(indices)
     return out
+
+
+def _travelling_bytes(setting: Setting, sides: list[Tensor]) -> Bytes:
+    """Return keys and values on their way round a context-parallel ring: those in use and those to come.
+
+    Source: Liu et al. 2023 (Ring Attention, arXiv 2310.01889); ``torch/distributed/tensor/experimental``.
+    """
+    if setting.context_ranks == 1:
+        return 0
+    _, key, value = sides
+    return 2 * (key.size + value.size)
 
 
 def _copies_output(setting: Setting, heads: Heads) -> bool:

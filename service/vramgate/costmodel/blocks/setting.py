@@ -38,6 +38,8 @@ class Setting:
     software: Software
     recomputes: frozenset[str] = frozenset()
     """Parts of a block that selective checkpointing runs again, by Megatron's names."""
+    context_ranks: int = 1
+    """Ranks that share every sequence, attention included (context parallelism)."""
     sequence_ranks: int = 1
     """Ranks that share a sequence outside attention and feed-forward (Megatron's sequence parallelism)."""
 
