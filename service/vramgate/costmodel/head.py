@@ -74,6 +74,7 @@ def head_segment(
         tape.move(loss_input, LOGITS)
     else:
         loss_input = hidden
+    tape.end_block()
     operations = len(tape.operations)
     forward = _restart(tape)
     tape.category = LOGITS
@@ -126,7 +127,7 @@ def _hidden(
         setting.sequence_ranks,
         keeps_shard=job.software.framework in KEEPS_SHARDS,
     )
-    tape.drop(hidden)
+    tape.leave_to_block(hidden)
     return gathered
 
 
