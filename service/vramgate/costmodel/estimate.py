@@ -14,9 +14,11 @@ from vramgate.costmodel.explain import bill
 from vramgate.costmodel.host import host_bytes
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.memory_layers import memory_layers
+from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.notices import notices
 from vramgate.costmodel.parallelism import pipeline_stages
-from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.rest import splits_model, whole_model_states
+from vramgate.costmodel.step import Step
 from vramgate.costmodel.tape import ACTIVATION, DEQUANTIZED, GRADIENT, LOGITS, TEMPORARY
 from vramgate.units import Bytes, largest
 
@@ -93,8 +95,8 @@ def _worst(job: TrainingJob) -> _WorstRank:
 
 def _trainable(worst: _WorstRank) -> int:
     """Return the trainable parameters of the whole model, not of one rank."""
-    if worst.step.splits_model:
-        whole = worst.step.whole_model_states()
+    if splits_model(worst.step.job):
+        whole = whole_model_states(worst.step.job)
         return whole.trainable
     return worst.step.model.states.trainable
 
@@ -128,7 +130,7 @@ SAVED = (ACTIVATION, TEMPORARY, GRADIENT, LOGITS, DEQUANTIZED)
 
 def _saved_per_block(step: Step) -> Bytes:
     """Return what autograd keeps of one block of the last kind."""
-    if not step.pieces:
+    if not step.ledger.pieces:
         return 0
-    kept = step.pieces[-1].segment.kept
+    kept = step.ledger.pieces[-1].segment.kept
     return sum(kept[index] for index in SAVED)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
+from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.rank_model import trained_tensors
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
-from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.step import Step
 from vramgate.costmodel.weights import Weight
 
 ORDER = tuple(Component)
@@ -140,7 +141,7 @@ def _communication_buffers(step: Step, peak: Moment) -> str:
 
 def _gathered(step: Step, peak: Moment) -> str:
     size = peak.components[Component.GATHERED_PARAMETERS]
-    root = step.static[Component.GATHERED_PARAMETERS]
+    root = step.ledger.static[Component.GATHERED_PARAMETERS]
     if size > root:
         return f"outside the blocks {root:,} + gathered blocks {size - root:,}"
     return f"gathered for the whole step: {root:,}"

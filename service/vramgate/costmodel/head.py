@@ -149,7 +149,7 @@ def _row_loss(tape: Tape, hidden: Tensor) -> Tensor:
 def _row_loss_backward(tape: Tape, loss: Tensor, hidden: Tensor) -> None:
     tape.release(tape.take(loss))
     made = tape.new_gradient(hidden.size)
-    tape.drop(hidden)
+    tape.release_saved(hidden)
     tape.give(hidden, made)
 
 

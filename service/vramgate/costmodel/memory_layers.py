@@ -18,7 +18,8 @@ from vramgate.costmodel.coefficients import (
     Coefficients,
 )
 from vramgate.costmodel.job import Packing, ShardingImplementation, TrainingJob
-from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.moments import Moment
+from vramgate.costmodel.step import Step
 from vramgate.units import Bytes, Count, largest, smallest
 
 PER_MILLE = 1_000
@@ -94,7 +95,7 @@ def _wandering(step: Step, peak: Moment) -> tuple[Bytes, Bytes]:
     """Return the largest sum of tensors whose size follows the rows, and what stands beside it."""
     wanders: Bytes = 0
     stands: Bytes = peak.bytes
-    for moment in step.moments:
+    for moment in step.ledger.moments:
         if moment.phase in {Phase.LOAD, Phase.OPTIMIZER_STEP}:
             continue
         size = sum(moment.components.get(component, 0) for component in WANDERING)

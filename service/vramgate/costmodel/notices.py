@@ -2,7 +2,8 @@
 
 from vramgate.costmodel.breakdown import Component, EstimateWarning, Phase
 from vramgate.costmodel.job import AttentionImplementation, Loss, MethodKind
-from vramgate.costmodel.step import Moment, Step
+from vramgate.costmodel.moments import Moment
+from vramgate.costmodel.step import Step
 from vramgate.units import format_gib
 
 WORTH_SAYING = 0.05

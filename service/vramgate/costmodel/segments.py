@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
 from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.selective import Selection
 from vramgate.costmodel.tape import (
     ACTIVATION,
     CAST,
@@ -66,24 +67,16 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which outputs per-op selective checkpointing keeps: every second weight product, and attention.
+class Memory:
+    """What a decoder's blocks read beside their stream: made outside them, counted outside them."""
 
-    Source: torchtitan ``parallelize_llama.py`` (``_save_list``, ``mm_recompute_counts``) before and after 0.1.
-    """
+    elements: Count
+    width: int
+    requires_grad: bool
 
-    products: bool = True
-    last_product: bool = True
-    """The compiler does not keep the block's last product: nothing of the block needs it."""
-    attention: bool = True
-
-    def selected_bytes(self, tape: Tape) -> Bytes:
-        """Return the bytes kept of one block that ran on ``tape``."""
-        size: Bytes = 0
-        if self.products:
-            chosen = tape.products[::2] if self.last_product else tape.products[:-1:2]
-            size = sum(chosen)
-        return size + tape.attention_bytes * (1 if self.attention else 0)
+    def on_tape(self) -> Tensor:
+        """Return the memory for one tape, which does not count its bytes."""
+        return Tensor(self.elements, self.width, ACTIVATION, requires_grad=self.requires_grad)
 
 
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
@@ -112,12 +105,14 @@ def block_segment(
     *,
     requires_grad: bool,
     accumulating: bool,
+    memory: Memory | None = None,
 ) -> Segment:
     """Return the segment of a block that keeps its activations."""
     tape = new_tape(setting)
     tape.accumulating = accumulating
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
-    out = block(tape, setting, shape, weights, stream)
+    read = memory.on_tape() if memory is not None else None
+    out = block(tape, setting, shape, weights, stream, read)
     tape.drop(stream)
     forward = High(bytes=tape.peak, parts=tape.peak_by)
     tape.leave_autocast()
@@ -136,6 +131,7 @@ def block_segment(
             requires_grad=False,
         )
     tape.peak, tape.peak_by = tape.live, tape.by.copy()
+    _hold_gradient_of(tape, read)
     out.gradient = tape.new_gradient(out.size)
     tape.backward()
     return Segment(
@@ -147,6 +143,12 @@ def block_segment(
         stream_width=out.width,
         lingering=sum(tape.quantized_inputs.values()),
     )
+
+
+def _hold_gradient_of(tape: Tape, read: Tensor | None) -> None:
+    """Let the memory's gradient be there already: the decoder's later blocks have added to it."""
+    if read is not None and read.requires_grad:
+        read.gradient = tape.new_gradient(read.size)
 
 
 KEEPS_CACHE = {"gpt_bigcode": (4, 57)}
@@ -172,12 +174,14 @@ def checkpointed_segment(
     requires_grad: bool,
     reentrant: bool,
     accumulating: bool,
-    keeps: "Selection | None" = None,
+    keeps: Selection | None = None,
+    memory: Memory | None = None,
 ) -> Segment:
     """Return the segment of a block that keeps its input, and what ``keeps`` selects, and runs again in backward."""
     first = new_tape(setting, recording=False)
     stream = stream_tensor(first, setting, hidden_size, requires_grad=requires_grad)
-    out = block(first, setting, shape, weights, stream)
+    read = memory.on_tape() if memory is not None else None
+    out = block(first, setting, shape, weights, stream, read)
     forward = High(bytes=first.peak, parts=first.peak_by)
     casts = first.by[CAST]
     first.leave_autocast()
@@ -189,7 +193,7 @@ def checkpointed_segment(
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
     tape.save(stream)
     kept = tape.by.copy()
-    again = block(tape, setting, shape, weights, stream)
+    again = block(tape, setting, shape, weights, stream, read)
     tape.leave_autocast()
     if keeps is not None:
         kept[ACTIVATION] = kept[ACTIVATION] + keeps.selected_bytes(tape)
@@ -212,6 +216,7 @@ def checkpointed_segment(
         tape.drop(again)
     alive = tape.live
     tape.peak = tape.live
+    _hold_gradient_of(tape, read)
     again.gradient = tape.new_gradient(stream_bytes)
     if reentrant:
         again.gradient.owners += 1

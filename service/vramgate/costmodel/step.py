@@ -7,104 +7,61 @@ parameters that sharding has gathered for the segment.
 
 from dataclasses import dataclass, field, replace
 
+from vramgate.costmodel.blocks.encoder_decoder_ends import encoder_embedding, encoder_setting
 from vramgate.costmodel.blocks.ends import (
-    buffer_bytes,
     embedding,
-    input_bytes,
     rotary_table_bytes,
     shared_mask_bytes,
 )
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
-from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
+from vramgate.costmodel.components.optimizer_states import step_temporary_bytes
+from vramgate.costmodel.crossing import (
+    Crossing,
+    SpanningBias,
+    cross_over,
+    has_memory,
+    spanning_bias,
+)
 from vramgate.costmodel.head import WITHOUT_LOGITS, head_segment, loss_in_use
 from vramgate.costmodel.job import (
     CheckpointMode,
     Loss,
-    Parallelism,
     ShardingImplementation,
     Task,
     TrainingJob,
 )
+from vramgate.costmodel.moments import Extra, Ledger, Moment, Piece
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
+from vramgate.costmodel.rest import keeps_gradients, resting_components, resting_gradients
 from vramgate.costmodel.segments import (
     High,
     Parts,
     Segment,
-    Selection,
     block_segment,
     checkpointed_segment,
     new_tape,
 )
+from vramgate.costmodel.selective import per_op_selection
 from vramgate.costmodel.setting import setting_of
 from vramgate.costmodel.sharding import ShardPlan, shard_plan
 from vramgate.costmodel.tape import (
     ACTIVATION,
     CAST,
     CATEGORIES,
-    COMPONENT_OF,
     GRADIENT,
     LOGITS,
     TEMPORARY,
     Tape,
     Tensor,
 )
-from vramgate.costmodel.weights import ADAPTING
 from vramgate.units import Bytes, ceil_div, largest, smallest
 
-WITH_REFERENCE = frozenset({Task.DPO, Task.KTO})
-"""Tasks that hold a frozen reference model beside the trained one."""
 COMMON_ROW_TOKENS = 512
 """Tokens that the longer rows of instruction data have, where few reach the limit (Alpaca: the 99th percentile)."""
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """One moment of the step."""
-
-    phase: Phase
-    label: str
-    bytes: Bytes
-    components: dict[Component, Bytes]
-    kept: "tuple[KeptLayers, ...]"
-    """Layers whose activations wait for their backward at this moment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptLayers:
-    """Layers of one kind that wait for their backward, and what each of them keeps."""
-
-    name: str
-    count: int
-    bytes: Bytes
-
-
-@dataclass(slots=True, kw_only=True)
-class Piece:
-    """Neighbouring layers that behave alike, with the segment each of them is."""
-
-    run: LayerRun
-    states: States
-    count: int
-    segment: Segment
-    waiting: int = 0
-    """Layers of the piece whose forward has passed and whose backward has not come."""
-
-    @property
-    def kept_activations(self) -> Bytes:
-        """What one layer keeps as activations."""
-        return self.segment.kept[ACTIVATION]
-
-
-@dataclass(slots=True, kw_only=True)
-class Extra:
-    """What sharding adds to a moment."""
-
-    gathered: Bytes = 0
-    buffers: Bytes = 0
 
 
 @dataclass(slots=True)
@@ -113,144 +70,48 @@ class Step:
 
     job: TrainingJob
     stage: PipelineStage
-    moments: list[Moment] = field(default_factory=list)
-    pieces: list[Piece] = field(default_factory=list)
-    static: dict[Component, Bytes] = field(default_factory=dict)
-    held: Parts = field(default_factory=lambda: [0] * CATEGORIES)
-    """What the segments passed so far keep, by tape category."""
     setting: Setting = field(init=False)
     model: RankModel = field(init=False)
     plan: ShardPlan = field(init=False)
+    ledger: Ledger = field(init=False)
     stream_requires_grad: bool = field(init=False, default=True)
-    resident_gradients: bool = field(init=False, default=False)
+    resident_gradients: bool = field(init=False)
     """Gradients are there while forward runs; backward adds into them."""
     offloaded_bytes: Bytes = field(init=False, default=0)
     """Checkpoints that wait in host memory."""
+    biases: list[SpanningBias] = field(init=False, default_factory=list)
+    """One for each stack that has run forward and not yet backward."""
+    crossing: Crossing | None = field(init=False, default=None)
+    """An encoder-decoder's way between its stacks, once it has been gone."""
 
     def __post_init__(self) -> None:
         """Lay out what does not change while the step runs."""
         job = self.job
-        self.setting = setting_of(job)
         self.model = rank_model(job, self.stage)
+        self.setting = encoder_setting(setting_of(job), self.model.outside)
         states = self.model.states
-        self.plan = shard_plan(
-            job, parameters=states.parameters, gradient_bytes=states.gradients
-        )
-        self.resident_gradients = _keeps_gradients(job)
-        self._lay_static()
-
-    # -- what is always there -------------------------------------------------------------------------------------
-
-    def _lay_static(self) -> None:
-        job, states, plan = self.job, self.model.states, self.plan
-        offload = job.sharding
-        on_card = 1 if offload.offload_optimizer == "none" else 0
-        optimizer = plan.optimizer_share(states.optimizer) * on_card
-        weights = plan.weights_share(states.weights) + states.replicated
-        if offload.offload_parameters != "none":
-            weights = states.replicated
-        weights += self._reference_bytes()
-        self.static = {
-            Component.WEIGHTS: weights + buffer_bytes(self.setting),
-            Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else optimizer,
-            Component.MASTER_WEIGHTS: plan.optimizer_share(states.master) * on_card,
-            Component.ACTIVATIONS: input_bytes(self.setting),
-            Component.GATHERED_PARAMETERS: self._root_bytes() + plan.gathered_bytes,
-            Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
-        }
+        self.plan = shard_plan(job, parameters=states.parameters, gradient_bytes=states.gradients)
+        self.resident_gradients = keeps_gradients(job)
+        self.ledger = Ledger(resting_components(job, self.setting, self.model, self.plan))
         if self.resident_gradients:
-            self.static[Component.GRADIENTS] = self._resting_gradients()
-
-    def _reference_bytes(self) -> Bytes:
-        """Return the frozen copy that a preference loss compares with; adapters are switched off instead."""
-        job = self.job
-        if job.task not in WITH_REFERENCE or job.method.kind in ADAPTING:
-            return 0
-        width = job.precision.compute.bytes
-        return self.plan.weights_share(self.model.states.parameters * width)
-
-    def _root_bytes(self) -> Bytes:
-        """Return the unit outside the blocks, gathered for the whole step by FSDP."""
-        plan = self.plan
-        fully = plan.implementation in {
-            ShardingImplementation.FSDP,
-            ShardingImplementation.FSDP2,
-        }
-        if not (plan.gathers and fully):
-            return 0
-        return self.model.outside_states.gathered
-
-    @property
-    def splits_model(self) -> bool:
-        """Whether this rank holds a part of the model only."""
-        layout = self.job.parallelism
-        sizes = (
-            layout.tensor_parallel_size,
-            layout.pipeline_parallel_size,
-            layout.expert_parallel_size,
-        )
-        return any(size > 1 for size in sizes)
-
-    def whole_model_states(self) -> States:
-        """Return the states of the whole model, as one rank alone would hold them."""
-        alone = replace(self.job, parallelism=Parallelism())
-        return rank_model(alone, PipelineStage(name="")).states
-
-    def _resting_gradients(self) -> Bytes:
-        """Return the bytes of gradients between backward and the optimizer step."""
-        states, plan = self.model.states, self.plan
-        if plan.accumulates_whole:
-            return states.gathered
-        if self.job.sharding.offload_optimizer != "none" and plan.shards_gradients:
-            return 0 * states.gradients
-        return plan.gradients_share(states.gradients)
-
-    def _note(self, phase: Phase, label: str, high: High, extra: Extra | None = None) -> None:
-        components = dict(self.static)
-        for index in range(CATEGORIES):
-            size = self.held[index] + high.parts[index]
-            component = COMPONENT_OF[index]
-            components[component] = components.get(component, 0) + size
-        total = sum(self.static.values()) + sum(self.held) + high.bytes
-        if extra is not None:
-            for component, size in (
-                (Component.GATHERED_PARAMETERS, extra.gathered),
-                (Component.COMMUNICATION_BUFFERS, extra.buffers),
-            ):
-                components[component] = components.get(component, 0) + size
-                total += size
-        kept = tuple(
-            KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
-            for piece in self.pieces
-            if piece.waiting
-        )
-        self.moments.append(
-            Moment(phase=phase, label=label, bytes=total, components=components, kept=kept)
-        )
-
-    def _hold(self, parts: Parts, count: int = 1) -> None:
-        for index, size in enumerate(parts):
-            self.held[index] += count * size
-
-    # -- the walk -------------------------------------------------------------------------------------------------
+            resting = resting_gradients(job, self.model, self.plan)
+            self.ledger.add_static(Component.GRADIENTS, resting)
 
     def run(self) -> list[Moment]:
         """Return the moments of the step."""
         self._load()
         embedded = self._embed() if self.stage.first else None
-        for run, states in zip(self.model.runs, self.model.run_states, strict=True):
-            self._forward_run(run, states)
+        self._forward()
         self._hold_other_micro_batches()
         self._hold_lingering()
         if self.stage.last:
             self._head()
         self._drop_casts()
-        for piece in reversed(self.pieces):
-            self._backward_piece(piece)
+        self._backward()
         if embedded is not None:
             self._embed_backward(*embedded)
         self._optimizer_step()
-        return self.moments
+        return self.ledger.moments
 
     def _load(self) -> None:
         """Note the model just loaded: no optimizer states yet; a weight being quantised is there whole."""
@@ -260,10 +121,10 @@ class Step:
                 if weight.quantization is not None:
                     whole = weight.module.weight * self.setting.compute_width
                     largest_whole = largest(largest_whole, whole)
-        components = {Component.WEIGHTS: self.static[Component.WEIGHTS]}
+        components = {Component.WEIGHTS: self.ledger.static[Component.WEIGHTS]}
         if self.model.runs and self.job.method.quantization is not None:
             components[Component.DEQUANTIZATION] = largest_whole
-        self.moments.append(
+        self.ledger.moments.append(
             Moment(
                 phase=Phase.LOAD,
                 label="model loaded",
@@ -280,19 +141,65 @@ class Step:
 
     def _embed(self) -> tuple[Tape, Tensor]:
         setting = self.setting
-        self.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
+        self.ledger.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
         checkpointing = self.job.checkpointing
         hooked = checkpointing.mode is CheckpointMode.FULL and (
             checkpointing.reentrant
             or setting.transformers >= CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE
         )
         tape = self._new_tape()
-        stream = embedding(tape, setting, self.model.outside, input_requires_grad=hooked)
-        self._note(Phase.FORWARD, "embedding", High(bytes=tape.peak, parts=tape.peak_by))
+        begin = encoder_embedding if has_memory(self.job) else embedding
+        stream = begin(tape, setting, self.model.outside, input_requires_grad=hooked)
+        self.ledger.note(Phase.FORWARD, "embedding", High(bytes=tape.peak, parts=tape.peak_by))
         self.stream_requires_grad = stream.requires_grad
         tape.drop(stream)
-        self._hold(tape.by)
+        self.ledger.hold(tape.by)
         return tape, stream
+
+    def _forward(self) -> None:
+        """Run all blocks forward, stack by stack."""
+        stack, bias = None, None
+        for run, states in zip(self.model.runs, self.model.run_states, strict=True):
+            if run.stack is not stack:
+                if bias is not None:
+                    bias.end(self.ledger)
+                if stack is not None and has_memory(self.job):
+                    self._cross_over()
+                stack = run.stack
+                bias = spanning_bias(self.job, self.setting, stack)
+                self.biases.append(bias)
+                bias.begin(self.ledger)
+            self._forward_run(run, states)
+        if bias is not None:
+            bias.end(self.ledger)
+
+    def _cross_over(self) -> None:
+        decoder = setting_of(self.job)
+        self.crossing = cross_over(
+            self.setting,
+            decoder,
+            self.model.outside,
+            self.ledger,
+            stream_requires_grad=self.stream_requires_grad,
+            accumulating=self._accumulating,
+        )
+        self.setting = decoder
+        self.stream_requires_grad = self.crossing.stream.requires_grad
+
+    def _backward(self) -> None:
+        """Run all blocks backward, stack by stack."""
+        stack = None
+        for piece in reversed(self.ledger.pieces):
+            if piece.run.stack is not stack:
+                if stack is not None:
+                    self.biases.pop().end_backward(self.ledger)
+                    if self.crossing is not None:
+                        self.crossing.back(self.ledger)
+                stack = piece.run.stack
+                self.biases[-1].begin_backward(self.ledger)
+            self._backward_piece(piece)
+        if self.biases:
+            self.biases.pop().end_backward(self.ledger)
 
     def _forward_run(self, run: LayerRun, states: States) -> None:
         extra = self._gathered(states, self.plan.forward_units)
@@ -306,12 +213,12 @@ class Step:
             count = left if same else 1
             left -= count
             before = count - 1
-            self._hold(segment.kept, before)
-            self.held[CAST] += before * segment.casts_until_forward_ends
-            self._note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
-            self._hold(segment.kept)
-            self.held[CAST] += segment.casts_until_forward_ends
-            self.pieces.append(
+            self.ledger.hold(segment.kept, before)
+            self.ledger.held[CAST] += before * segment.casts_until_forward_ends
+            self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
+            self.ledger.hold(segment.kept)
+            self.ledger.held[CAST] += segment.casts_until_forward_ends
+            self.ledger.pieces.append(
                 Piece(run=run, states=states, count=count, segment=segment, waiting=count)
             )
 
@@ -325,6 +232,7 @@ class Step:
     def _segment(self, run: LayerRun) -> Segment:
         checkpointing = self.job.checkpointing
         keeps = per_op_selection(self.job)
+        memory = self.crossing.memory if self.crossing is not None else None
         if checkpointing.mode is CheckpointMode.FULL or keeps is not None:
             segment = checkpointed_segment(
                 self.setting,
@@ -335,6 +243,7 @@ class Step:
                 reentrant=checkpointing.reentrant and keeps is None,
                 accumulating=self._accumulating,
                 keeps=keeps,
+                memory=memory,
             )
         else:
             segment = block_segment(
@@ -344,6 +253,7 @@ class Step:
                 run.stack.hidden_size,
                 requires_grad=self.stream_requires_grad,
                 accumulating=self._accumulating,
+                memory=memory,
             )
         self.stream_requires_grad = segment.requires_grad
         if segment.stream_width != self.setting.stream_width:
@@ -389,11 +299,11 @@ class Step:
         chunks = self.stage.chunks
         others = self.stage.in_flight - chunks
         kept: Parts = [0] * CATEGORIES
-        for piece in self.pieces:
+        for piece in self.ledger.pieces:
             for index, size in enumerate(piece.segment.kept):
                 kept[index] += piece.count * size
         activations = ceil_div(others * sum(kept), chunks)
-        self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + activations
+        self.ledger.add_static(Component.ACTIVATIONS, activations)
 
     def _hold_lingering(self) -> None:
         """Add the 4-bit products' inputs of the micro-batch before, which hang on its loss until that is replaced.
@@ -402,16 +312,16 @@ class Step:
         """
         if not self.resident_gradients:
             return
-        lingering = sum(piece.count * piece.segment.lingering for piece in self.pieces)
+        lingering = sum(piece.count * piece.segment.lingering for piece in self.ledger.pieces)
         if self.job.task is not Task.PRETRAIN:
             common = smallest(self.setting.sequence, COMMON_ROW_TOKENS)
             lingering = ceil_div(lingering * common, self.setting.sequence)
-        self.static[Component.ACTIVATIONS] = self.static[Component.ACTIVATIONS] + lingering
+        self.ledger.add_static(Component.ACTIVATIONS, lingering)
 
     def _drop_casts(self) -> None:
         """Leave autocast: its cached weight copies go, where no operation saved them."""
-        for piece in self.pieces:
-            self.held[CAST] -= piece.count * piece.segment.casts_until_forward_ends
+        for piece in self.ledger.pieces:
+            self.ledger.held[CAST] -= piece.count * piece.segment.casts_until_forward_ends
 
     def _head(self) -> None:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
@@ -422,48 +332,44 @@ class Step:
             requires_grad=self.stream_requires_grad,
             accumulating=self._accumulating,
         )
-        self._note(Phase.FORWARD, "output layer", head.forward)
-        self._note(Phase.LOSS, "forward of the loss", head.loss_forward)
+        self.ledger.note(Phase.FORWARD, "output layer", head.forward)
+        self.ledger.note(Phase.LOSS, "forward of the loss", head.loss_forward)
         self._drop_casts_of_forward()
-        self._note(Phase.LOSS, "backward of the loss", head.loss_backward)
-        self._note(Phase.BACKWARD, "backward of the output layer", head.backward)
-        self.held[GRADIENT] += head.gradients
-        self.held[LOGITS] += head.outputs
+        self.ledger.note(Phase.LOSS, "backward of the loss", head.loss_backward)
+        self.ledger.note(Phase.BACKWARD, "backward of the output layer", head.backward)
+        self.ledger.held[GRADIENT] += head.gradients
+        self.ledger.held[LOGITS] += head.outputs
 
     def _drop_casts_of_forward(self) -> None:
         self._drop_casts()
-        for piece in self.pieces:
+        for piece in self.ledger.pieces:
             piece.segment = replace(piece.segment, casts_until_forward_ends=0)
-
-    def _note_restart(self, tape: Tape, phase: Phase, label: str) -> None:
-        high, parts = tape.restart_peak()
-        self._note(phase, label, High(bytes=high, parts=parts))
 
     def _backward_piece(self, piece: Piece) -> None:
         segment, count = piece.segment, piece.count
         if not segment.requires_grad:
-            self._hold(segment.kept, -count)
+            self.ledger.hold(segment.kept, -count)
             piece.waiting = 0
             return
         left = self._gradients_left(piece)
         extra = self._backward_extra(piece)
         label = _name(piece.run, "backward")
-        self._hold(segment.kept, -1)
+        self.ledger.hold(segment.kept, -1)
         piece.waiting = count - 1
-        self._note(Phase.BACKWARD, label, segment.backward, extra)
+        self.ledger.note(Phase.BACKWARD, label, segment.backward, extra)
         if count > 1:
             if self.plan.keeps_inputs:
                 # The hooks of frozen flat parameters hold every block's input, and its gradient, to the end.
-                self.held[ACTIVATION] += (count - 1) * segment.stream_bytes
-                self.held[TEMPORARY] += max(count - 2, 0) * segment.stream_bytes
-            self._hold(segment.kept, 1 - count)
+                self.ledger.held[ACTIVATION] += (count - 1) * segment.stream_bytes
+                self.ledger.held[TEMPORARY] += max(count - 2, 0) * segment.stream_bytes
+            self.ledger.hold(segment.kept, 1 - count)
             piece.waiting = 0
-            self.held[GRADIENT] += (count - 1) * left
-            self._note(Phase.BACKWARD, label, segment.backward, extra)
+            self.ledger.held[GRADIENT] += (count - 1) * left
+            self.ledger.note(Phase.BACKWARD, label, segment.backward, extra)
         self._note_flattening(
             label, segment.gradients, segment.gradients, segment.stream_bytes, extra
         )
-        self.held[GRADIENT] += left
+        self.ledger.held[GRADIENT] += left
 
     def _note_flattening(
         self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, extra: Extra | None = None
@@ -474,7 +380,7 @@ class Step:
         parts: Parts = [0] * CATEGORIES
         parts[GRADIENT], parts[TEMPORARY] = made, flat + stream_bytes
         high = High(bytes=made + flat + stream_bytes, parts=parts)
-        self._note(Phase.BACKWARD, f"{label}, gradients made flat", high, extra)
+        self.ledger.note(Phase.BACKWARD, f"{label}, gradients made flat", high, extra)
 
     def _gradients_left(self, piece: Piece) -> Bytes:
         """Return the gradients one block leaves behind: all of them, or the rank's share."""
@@ -497,7 +403,7 @@ class Step:
     def _embed_backward(self, tape: Tape, embedded: Tensor) -> None:
         if not embedded.requires_grad:
             return
-        self._hold(tape.by, -1)
+        self.ledger.hold(tape.by, -1)
         tape.restart_peak()
         embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
@@ -507,7 +413,7 @@ class Step:
             if self._head_gradient_is_view(tied.width):
                 tape.spike(size)  # both gradients are views: their sum is made beside them
             tape.free(size, GRADIENT)
-        self._note_restart(tape, Phase.BACKWARD, "backward of the embedding")
+        self.ledger.note_tape(tape, Phase.BACKWARD, "backward of the embedding")
         whole = self.model.outside_states.gathered
         self._note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
 
@@ -534,47 +440,12 @@ class Step:
         )
         if self.job.sharding.offload_optimizer != "none":
             temporary = 0
-        self.held = [0] * CATEGORIES
+        self.ledger.held = [0] * CATEGORIES
         if not self.resident_gradients and not self.job.optimizer.in_backward:
-            self.held[GRADIENT] = self._resting_gradients()
+            self.ledger.held[GRADIENT] = resting_gradients(self.job, self.model, self.plan)
         parts: Parts = [0] * CATEGORIES
         parts[TEMPORARY] = temporary
-        self._note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
-
-
-CUDNN_ATTENTION_FROM = (10, 0)
-"""From Blackwell on, sdpa runs cuDNN's kernel, which the save list did not name (before December 2025)."""
-NOT_A_PLAIN_PRODUCT = frozenset({"nvfp4"})
-"""Formats whose products are operations of their own, which the save list does not know."""
-
-
-def per_op_selection(job: TrainingJob) -> Selection | None:
-    """Return what per-op selective checkpointing keeps, None where the job does not use it.
-
-    Megatron's selective mode recomputes named modules; with a fused attention kernel its default, the attention core,
-    keeps all but the kernel's statistics.
-    """
-    checkpointing = job.checkpointing
-    if checkpointing.mode is not CheckpointMode.SELECTIVE or checkpointing.modules:
-        return None
-    if job.sharding.implementation is ShardingImplementation.MEGATRON:
-        return None
-    card = job.hardware.device
-    capability = card.compute_capability if card is not None else None
-    return Selection(
-        products=job.precision.linear not in NOT_A_PLAIN_PRODUCT,
-        last_product=not job.compile,
-        attention=capability is None or capability < CUDNN_ATTENTION_FROM,
-    )
-
-
-def _keeps_gradients(job: TrainingJob) -> bool:
-    """Return whether gradients are there while forward runs: between micro-batches, or in Megatron's buffers."""
-    if job.optimizer.in_backward:
-        return False
-    accumulates = job.gradient_accumulation_steps > 1
-    wider = job.precision.gradients.bytes > job.precision.weights.bytes
-    return accumulates or (job.precision.master_weights and wider)
+        self.ledger.note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
 
 
 def _name(run: LayerRun, direction: str) -> str:

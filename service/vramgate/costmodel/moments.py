@@ -1,0 +1,105 @@
+"""Moments of a step, and the ledger they are noted in: what always is there, what segments hold, what comes on top."""
+
+from dataclasses import dataclass, field
+
+from vramgate.costmodel.breakdown import Component, Phase
+from vramgate.costmodel.rank_model import LayerRun, States
+from vramgate.costmodel.segments import High, Parts, Segment
+from vramgate.costmodel.tape import ACTIVATION, CATEGORIES, COMPONENT_OF, Tape
+from vramgate.units import Bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLayers:
+    """Layers of one kind that wait for their backward, and what each of them keeps."""
+
+    name: str
+    count: int
+    bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One moment of the step."""
+
+    phase: Phase
+    label: str
+    bytes: Bytes
+    components: dict[Component, Bytes]
+    kept: tuple[KeptLayers, ...]
+    """Layers whose activations wait for their backward at this moment."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """Neighbouring layers that behave alike, with the segment each of them is."""
+
+    run: LayerRun
+    states: States
+    count: int
+    segment: Segment
+    waiting: int = 0
+    """Layers of the piece whose forward has passed and whose backward has not come."""
+
+    @property
+    def kept_activations(self) -> Bytes:
+        """What one layer keeps as activations."""
+        return self.segment.kept[ACTIVATION]
+
+
+@dataclass(slots=True, kw_only=True)
+class Extra:
+    """What sharding adds to a moment."""
+
+    gathered: Bytes = 0
+    buffers: Bytes = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is alive while a step runs, and the moments noted of it."""
+
+    static: dict[Component, Bytes]
+    """What is there for the whole step."""
+    moments: list[Moment] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    held: Parts = field(default_factory=lambda: [0] * CATEGORIES)
+    """What the segments passed so far keep, by tape category."""
+
+    def hold(self, parts: Parts, count: int = 1) -> None:
+        """Add ``count`` times ``parts`` to what is held; a negative count lets it go."""
+        for index, size in enumerate(parts):
+            self.held[index] += count * size
+
+    def add_static(self, component: Component, size: Bytes) -> None:
+        """Add bytes that stay for the rest of the step."""
+        self.static[component] = self.static.get(component, 0) + size
+
+    def note(self, phase: Phase, label: str, high: High, extra: Extra | None = None) -> None:
+        """Note a moment: ``high`` stands on what is held, and on both what sharding adds."""
+        components = dict(self.static)
+        for index in range(CATEGORIES):
+            size = self.held[index] + high.parts[index]
+            component = COMPONENT_OF[index]
+            components[component] = components.get(component, 0) + size
+        total = sum(self.static.values()) + sum(self.held) + high.bytes
+        if extra is not None:
+            for component, size in (
+                (Component.GATHERED_PARAMETERS, extra.gathered),
+                (Component.COMMUNICATION_BUFFERS, extra.buffers),
+            ):
+                components[component] = components.get(component, 0) + size
+                total += size
+        kept = tuple(
+            KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
+            for piece in self.pieces
+            if piece.waiting
+        )
+        self.moments.append(
+            Moment(phase=phase, label=label, bytes=total, components=components, kept=kept)
+        )
+
+    def note_tape(self, tape: Tape, phase: Phase, label: str) -> None:
+        """Note the highest moment of ``tape`` since its peak was last restarted."""
+        high, parts = tape.restart_peak()
+        self.note(phase, label, High(bytes=high, parts=parts))

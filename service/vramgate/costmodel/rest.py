@@ -1,0 +1,87 @@
+"""What a rank holds at rest, between the moments of a step: weights, states, gradients, standing buffers."""
+
+from dataclasses import replace
+
+from vramgate.costmodel.blocks.ends import buffer_bytes, input_bytes
+from vramgate.costmodel.blocks.setting import Setting
+from vramgate.costmodel.breakdown import Component
+from vramgate.costmodel.components.optimizer_states import PAGED
+from vramgate.costmodel.job import Parallelism, ShardingImplementation, Task, TrainingJob
+from vramgate.costmodel.parallelism import PipelineStage
+from vramgate.costmodel.rank_model import RankModel, States, rank_model
+from vramgate.costmodel.sharding import ShardPlan
+from vramgate.costmodel.weights import ADAPTING
+from vramgate.units import Bytes
+
+WITH_REFERENCE = frozenset({Task.DPO, Task.KTO})
+"""Tasks that hold a frozen reference model beside the trained one."""
+GATHERS_ROOT = frozenset({ShardingImplementation.FSDP, ShardingImplementation.FSDP2})
+"""Implementations that keep the unit outside the blocks gathered for the whole step."""
+
+
+def resting_components(
+    job: TrainingJob, setting: Setting, model: RankModel, plan: ShardPlan
+) -> dict[Component, Bytes]:
+    """Return the bytes that are there for the whole step, gradients aside."""
+    states, offload = model.states, job.sharding
+    on_card = 1 if offload.offload_optimizer == "none" else 0
+    optimizer = plan.optimizer_share(states.optimizer) * on_card
+    weights = plan.weights_share(states.weights) + states.replicated
+    if offload.offload_parameters != "none":
+        weights = states.replicated
+    weights += _reference_bytes(job, model, plan)
+    return {
+        Component.WEIGHTS: weights + buffer_bytes(setting),
+        Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else optimizer,
+        Component.MASTER_WEIGHTS: plan.optimizer_share(states.master) * on_card,
+        Component.ACTIVATIONS: input_bytes(setting),
+        Component.GATHERED_PARAMETERS: _root_bytes(model, plan) + plan.gathered_bytes,
+        Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
+    }
+
+
+def _reference_bytes(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Bytes:
+    """Return the frozen copy that a preference loss compares with; adapters are switched off instead."""
+    if job.task not in WITH_REFERENCE or job.method.kind in ADAPTING:
+        return 0
+    return plan.weights_share(model.states.parameters * job.precision.compute.bytes)
+
+
+def _root_bytes(model: RankModel, plan: ShardPlan) -> Bytes:
+    if not plan.gathers or plan.implementation not in GATHERS_ROOT:
+        return 0
+    return model.outside_states.gathered
+
+
+def keeps_gradients(job: TrainingJob) -> bool:
+    """Return whether gradients are there while forward runs: between micro-batches, or in Megatron's buffers."""
+    if job.optimizer.in_backward:
+        return False
+    wider = job.precision.gradients.bytes > job.precision.weights.bytes
+    return job.gradient_accumulation_steps > 1 or (job.precision.master_weights and wider)
+
+
+def resting_gradients(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Bytes:
+    """Return the bytes of gradients between backward and the optimizer step."""
+    if plan.accumulates_whole:
+        return model.states.gathered
+    if job.sharding.offload_optimizer != "none" and plan.shards_gradients:
+        return 0
+    return plan.gradients_share(model.states.gradients)
+
+
+def splits_model(job: TrainingJob) -> bool:
+    """Return whether a rank holds a part of the model only."""
+    layout = job.parallelism
+    sizes = (
+        layout.tensor_parallel_size,
+        layout.pipeline_parallel_size,
+        layout.expert_parallel_size,
+    )
+    return any(size > 1 for size in sizes)
+
+
+def whole_model_states(job: TrainingJob) -> States:
+    """Return the states of the whole model, as one rank alone would hold them."""
+    alone = replace(job, parallelism=Parallelism())
+    return rank_model(alone, PipelineStage(name="")).states
