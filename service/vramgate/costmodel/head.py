@@ -74,12 +74,14 @@ def head_segment(
         tape.move(loss_input, LOGITS)
     else:
         loss_input = hidden
-    tape.end_block()
     operations = len(tape.operations)
     forward = _restart(tape)
+    if job.task not in WITHOUT_LOGITS:
+        tape.end_block()
     tape.category = LOGITS
     if job.task in WITHOUT_LOGITS:
         loss = _row_loss(tape, loss_input)
+        tape.end_block()
     elif whole:
         loss = _whole_loss(tape, job, setting, kind, loss_input)
     else:

@@ -3,6 +3,7 @@
 from vramgate.costmodel.breakdown import Component, EstimateWarning, Phase
 from vramgate.costmodel.job import AttentionImplementation, Loss, MethodKind
 from vramgate.costmodel.moments import Moment
+from vramgate.costmodel.rank_model import ties_against_config
 from vramgate.costmodel.step import Step
 from vramgate.units import format_gib
 
@@ -18,6 +19,7 @@ def notices(step: Step, peak: Moment) -> tuple[EstimateWarning, ...]:
         _logits(step, peak),
         _eager(step, peak),
         _kbit(step),
+        _tied(step),
         *(EstimateWarning(code="approximate_model", message=text) for text in _approximate(step)),
     ]
     return tuple(warning for warning in found if warning is not None)
@@ -59,6 +61,17 @@ def _logits(step: Step, peak: Moment) -> EstimateWarning | None:
         code="large_vocabulary_logits",
         message=f"Tensors as wide as the vocabulary ({step.job.architecture.vocab_size:,}) take {size} "
         "at the peak; a fused linear loss never makes them whole.",
+    )
+
+
+def _tied(step: Step) -> EstimateWarning | None:
+    if not ties_against_config(step.job):
+        return None
+    major, minor = step.job.software.transformers
+    return EstimateWarning(
+        code="head_tied_by_framework",
+        message=f"transformers {major}.{minor} ties the output layer of this family to the embedding, though the "
+        "config keeps them apart: one of the two tables is not counted.",
     )
 
 

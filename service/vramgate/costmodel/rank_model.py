@@ -134,9 +134,27 @@ UNTIES = frozenset({"litgpt"})
 """Frameworks whose models hold embedding and output layer apart where the original ties them."""
 
 
-def _outside(job: TrainingJob) -> tuple[Module, ...]:
-    """Return the modules outside the blocks, with an output layer of its own where the framework unties it."""
+TIES_ALWAYS = frozenset({"t5", "mt5", "umt5"})
+TIES_ALWAYS_SINCE = (5, 0)
+"""Families whose head transformers ties to the embedding whatever the config says (``configuration_t5.py``)."""
+
+
+def ties_against_config(job: TrainingJob) -> bool:
+    """Return whether the head is the embedding though the config keeps them apart."""
     architecture = job.architecture
+    forced = architecture.model_type in TIES_ALWAYS
+    return (
+        forced
+        and not architecture.tie_word_embeddings
+        and job.software.transformers >= TIES_ALWAYS_SINCE
+    )
+
+
+def _outside(job: TrainingJob) -> tuple[Module, ...]:
+    """Return the modules outside the blocks: an output layer of its own, or none, where the framework decides."""
+    architecture = job.architecture
+    if ties_against_config(job):
+        return tuple(module for module in architecture.outside if module.role != "head")
     if not architecture.tie_word_embeddings or job.software.framework not in UNTIES:
         return architecture.outside
     own = linear(

@@ -420,7 +420,7 @@ class Step:
     @property
     def _head_is_tied(self) -> bool:
         """Whether this stage computes logits with the embedding's own table."""
-        tied = self.job.architecture.tie_word_embeddings and "head" not in self.model.outside
+        tied = "head" not in self.model.outside
         return tied and self.stage.last and self.job.task not in WITHOUT_LOGITS
 
     def _head_gradient_is_view(self, width: int) -> bool:
