@@ -124,6 +124,10 @@ def fraction_of(size: Bytes, fraction: float) -> Bytes:
     return size * round(fraction * 1_000_000) // 1_000_000
 
 
+LOADS_KERNELS_LAZILY_SINCE = (2, 0)
+"""From here on PyTorch lets CUDA load kernels when they are first used."""
+
+
 def workspace_bytes(job: TrainingJob) -> int:
     """Return the bytes of cuBLAS workspaces, which the allocator counts but no tensor of the model owns."""
     card = job.hardware.device
@@ -136,7 +140,8 @@ def workspace_bytes(job: TrainingJob) -> int:
 
 def outside_allocator_bytes(job: TrainingJob, coefficients: Coefficients) -> Bytes:
     """Return what the driver and NCCL take outside PyTorch's allocator."""
-    context = round(coefficients.context_bytes.value)
+    lazy = job.software.torch >= LOADS_KERNELS_LAZILY_SINCE
+    context = round((coefficients.context_bytes if lazy else coefficients.eager_context_bytes).value)
     first = round(coefficients.nccl_first_communicator_bytes.value)
     further = round(coefficients.nccl_communicator_bytes.value)
     communicators = communicator_count(job)
