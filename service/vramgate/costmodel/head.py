@@ -83,7 +83,7 @@ def head_segment(
         loss = _row_loss(tape, loss_input)
         tape.end_block()
     elif whole:
-        loss = _whole_loss(tape, job, setting, kind, loss_input)
+        loss = _whole_loss(tape, job, setting, kind, loss_input, weight)
     else:
         loss = fused_linear_loss(tape, setting, loss_input, weight)
         tape.drop(loss_input)
@@ -91,6 +91,7 @@ def head_segment(
     tape.leave_autocast()
     outputs = _kept_output_bytes(job, setting)
     tape.allocate(outputs, LOGITS)
+    outputs += sum(tensor.size for tensor in tape.left_to_block)
     tape.restart_peak()
     loss.gradient = tape.new_gradient(loss.size)
     tape.backward(down_to=operations)
@@ -156,7 +157,7 @@ def _row_loss_backward(tape: Tape, loss: Tensor, hidden: Tensor) -> None:
 
 
 def _whole_loss(
-    tape: Tape, job: TrainingJob, setting: Setting, kind: Loss, logits: Tensor
+    tape: Tape, job: TrainingJob, setting: Setting, kind: Loss, logits: Tensor, weight: Weight
 ) -> Tensor:
     """Return the loss of whole logits; they are let go."""
     if kind is Loss.FUSED:
@@ -164,7 +165,7 @@ def _whole_loss(
             return one_kernel_loss(tape, logits)
         return fused_loss(tape, setting, logits)
     if kind is Loss.CHUNKED:
-        return chunked_loss(tape, setting, logits)
+        return chunked_loss(tape, setting, logits, weight)
     if _compiles_loss(job):
         return one_kernel_loss(tape, logits)
     splits_vocabulary = job.parallelism.tensor_parallel_size > 1

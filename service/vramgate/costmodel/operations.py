@@ -6,7 +6,7 @@ and sizes may be arrays. Nothing here knows a model.
 
 from vramgate.costmodel.tape import CAST, DEQUANTIZED, Gradient, Tape, Tensor
 from vramgate.costmodel.weights import Adapter, Weight
-from vramgate.units import Count
+from vramgate.units import Bytes, Count
 
 FP32 = 4
 BF16 = 2
@@ -437,6 +437,14 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     back = cast(tape, out, x.width)
     tape.drop(out)
     return back
+
+
+def unpacked_bytes(tape: Tape, weight: Weight) -> Bytes:
+    """Return the bytes alive when a quantised weight is unpacked for a product, 0 where it is not quantised."""
+    if weight.quantization is None:
+        return 0
+    copies = 2 if tape.saves_quantized_inputs else 1
+    return weight.absmax_bytes + copies * weight.module.weight * tape.compute_width
 
 
 def _dequantize(tape: Tape, weight: Weight, width: int) -> None:

@@ -7,10 +7,10 @@ Source: ``loss_utils.ForCausalLMLoss`` (4.46 on), the models' own losses before;
 
 from vramgate.costmodel.architecture import ModelClass
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import FP32, activation, cast, scale
-from vramgate.costmodel.tape import CAST, GRADIENT, LOGITS, Tape, Tensor
+from vramgate.costmodel.operations import FP32, activation, cast, scale, unpacked_bytes
+from vramgate.costmodel.tape import CAST, DEQUANTIZED, GRADIENT, LOGITS, Tape, Tensor
 from vramgate.costmodel.weights import ACCELERATE_FRAMEWORKS, Weight
-from vramgate.units import Count, ceil_div, next_power_of_two, smallest
+from vramgate.units import Bytes, Count, ceil_div, next_power_of_two, smallest
 
 SHIFT_COPY_UNTIL = (4, 48)
 """Up to here the logits are shifted by slicing, which copies them where the batch has several rows."""
@@ -145,10 +145,11 @@ CHUNKS = 8
 """Chunks of torchtune's ``CEWithChunkedOutputLoss`` and torchtitan's ``ChunkedLossWrapper``."""
 
 
-def chunked_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
+def chunked_loss(tape: Tape, setting: Setting, logits: Tensor, weight: Weight) -> Tensor:
     """Return the cross-entropy of logits made by slices: whole in 16 bits, raised to fp32 slice by slice.
 
     Every slice's log-softmax is saved, so that fp32 logits as a whole are kept after all; what is saved is the copies.
+    A quantised head is unpacked for each slice, while the other slices wait.
     """
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
@@ -166,7 +167,8 @@ def chunked_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     loss = tape.new(1, FP32, requires_grad=wide.requires_grad)
     if loss.requires_grad:
         tape.save(log_probabilities)
-        tape.record_saving(_chunked_backward, loss, wide, log_probabilities, chunk)
+        unpacked = unpacked_bytes(tape, weight) if framework in CHUNK_ROWS else 0
+        tape.record_saving(_chunked_backward, loss, wide, log_probabilities, chunk, unpacked)
     tape.drop(log_probabilities)
     if framework in FP32_CHUNKS:
         tape.leave_to_block(wide)  # the list of chunks is a name of the training loop
@@ -176,13 +178,18 @@ def chunked_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
 
 
 def _chunked_backward(
-    tape: Tape, loss: Tensor, wide: Tensor, log_probabilities: Tensor, chunk: Count
+    tape: Tape,
+    loss: Tensor,
+    wide: Tensor,
+    log_probabilities: Tensor,
+    chunk: Count,
+    unpacked: Bytes,
 ) -> None:
     tape.release(tape.take(loss))
     tape.spike(2 * chunk * FP32)
+    tape.spike(unpacked, DEQUANTIZED)
     made = tape.new_gradient(wide.size)
     tape.drop(log_probabilities)
-    tape.end_block()
     tape.give(wide, made)
 
 
