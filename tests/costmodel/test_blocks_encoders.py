@@ -12,7 +12,7 @@ from vramgate.costmodel.blocks.encoder_decoder_ends import decoder_embedding, me
 from vramgate.costmodel.blocks.ends import last_hidden, output_weight
 from vramgate.costmodel.blocks.loss import standard_loss
 from vramgate.costmodel.job import AttentionImplementation
-from vramgate.costmodel.operations import linear
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.segments import new_tape
 from vramgate.costmodel.setting import setting_of
 from vramgate.costmodel.tape import ACTIVATION, Tensor

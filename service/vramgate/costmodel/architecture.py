@@ -199,7 +199,9 @@ class BlockLayout(StrEnum):
     POST_NORM = "post_norm"  # BERT: norm after each residual
     SANDWICH = "sandwich"  # Gemma 2: before and after each half
     OUTPUT_NORM = "output_norm"  # OLMo 2: only after each half, before the residual
-    PARALLEL = "parallel"  # GPT-J, NeoX, Falcon, Cohere: attention and feed-forward read the same stream
+    PARALLEL = (
+        "parallel"  # GPT-J, NeoX, Falcon, Cohere: attention and feed-forward read the same stream
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

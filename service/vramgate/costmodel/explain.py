@@ -84,15 +84,15 @@ def _optimizer_states(step: Step, peak: Moment) -> str:
 def _master_weights(step: Step, peak: Moment) -> str:
     del peak
     trainable = step.model.states.trainable
-    return f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=SHARDS_OPTIMIZER)}"
+    return (
+        f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=SHARDS_OPTIMIZER)}"
+    )
 
 
 def _gradients(step: Step, peak: Moment) -> str:
     whole = step.model.states
     size = peak.components[Component.GRADIENTS]
-    widths = {
-        trained.width for _, weight in _layers(step) for trained in trained_tensors(weight)
-    }
+    widths = {trained.width for _, weight in _layers(step) for trained in trained_tensors(weight)}
     kind = "/".join(str(width) for width in sorted(widths))
     if step.plan.accumulates_whole:
         return f"unsharded gradients kept between micro-batches: {size:,}"

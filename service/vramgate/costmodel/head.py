@@ -15,7 +15,8 @@ from vramgate.costmodel.blocks.loss import (
 )
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import Loss, Task, TrainingJob
-from vramgate.costmodel.operations import FP32, gather_sequence, linear
+from vramgate.costmodel.operations import FP32, gather_sequence
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.segments import High, new_tape
 from vramgate.costmodel.tape import GRADIENT, LOGITS, TEMPORARY, Tape, Tensor
 from vramgate.costmodel.weights import Weight

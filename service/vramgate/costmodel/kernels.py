@@ -150,9 +150,7 @@ def fused_attention(
         for tensor in kept:
             tape.save(tensor)
         sides = (query, key, value)
-        tape.record_saving(
-            _fused_attention_backward, out, sides, kept, bias_gradient, travelling
-        )
+        tape.record_saving(_fused_attention_backward, out, sides, kept, bias_gradient, travelling)
     tape.free(travelling)
     tape.drop(log_sum)
     return out
@@ -267,7 +265,9 @@ def math_attention(
     scaled_query = scale(tape, wide[0])
     scaled_key = scale(tape, wide[1])
     tape.drop(wide[0], wide[1])
-    if scores.kv_heads == 1 and not one_row:  # one head, expanded and copied for the batched product
+    if (
+        scores.kv_heads == 1 and not one_row
+    ):  # one head, expanded and copied for the batched product
         narrow_key, narrow_value = scaled_key, wide[2]
         scaled_key = repeat_heads(tape, narrow_key, scores.heads)
         wide[2] = repeat_heads(tape, narrow_value, scores.heads)

@@ -141,7 +141,9 @@ def workspace_bytes(job: TrainingJob) -> int:
 def outside_allocator_bytes(job: TrainingJob, coefficients: Coefficients) -> Bytes:
     """Return what the driver and NCCL take outside PyTorch's allocator."""
     lazy = job.software.torch >= LOADS_KERNELS_LAZILY_SINCE
-    context = round((coefficients.context_bytes if lazy else coefficients.eager_context_bytes).value)
+    context = round(
+        (coefficients.context_bytes if lazy else coefficients.eager_context_bytes).value
+    )
     first = round(coefficients.nccl_first_communicator_bytes.value)
     further = round(coefficients.nccl_communicator_bytes.value)
     communicators = communicator_count(job)

@@ -37,9 +37,7 @@ COLUMN_ROLES = frozenset(
         "head",
     }
 )
-ROW_ROLES = frozenset(
-    {"attention_output", "down", "shared_down", "cross_output", "mixer_out"}
-)
+ROW_ROLES = frozenset({"attention_output", "down", "shared_down", "cross_output", "mixer_out"})
 EXPERT_ROLES = frozenset({"expert_gate", "expert_up", "expert_gate_up", "expert_down"})
 
 

@@ -157,9 +157,7 @@ def _outside(job: TrainingJob) -> tuple[Module, ...]:
         return tuple(module for module in architecture.outside if module.role != "head")
     if not architecture.tie_word_embeddings or job.software.framework not in UNTIES:
         return architecture.outside
-    own = linear(
-        "lm_head", Part.HEAD, "head", architecture.hidden_size, architecture.vocab_size
-    )
+    own = linear("lm_head", Part.HEAD, "head", architecture.hidden_size, architecture.vocab_size)
     return (*architecture.outside, own)
 
 
@@ -188,9 +186,7 @@ def _runs(stack: Stack, job: TrainingJob, *, start: int, stop: int | None) -> li
             block = stack.blocks[kind]
             if _splits(job):
                 block = block_share(block, job.parallelism)
-            weights = held_weights(
-                block.modules, job, in_block=True, trainable_layer=trains_here
-            )
+            weights = held_weights(block.modules, job, in_block=True, trainable_layer=trains_here)
             held[key] = LayerRun(stack=stack, block=block, weights=weights, count=1)
         run = held[key]
         count = sum(1 for _ in group)

@@ -82,18 +82,19 @@ class Memory:
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
     """Return a tape for this setting."""
     kind = ArrayTape if setting.is_array else Tape
-    tape = kind(
-        autocast=setting.autocast, compute_width=setting.compute_width, recording=recording
-    )
+    tape = kind(autocast=setting.autocast, compute_width=setting.compute_width, recording=recording)
     tape.saves_quantized_inputs = setting.saves_quantized_inputs
     return tape
 
 
-def stream_tensor(tape: Tape, setting: Setting, hidden_size: Count, *, requires_grad: bool) -> Tensor:
+def stream_tensor(
+    tape: Tape, setting: Setting, hidden_size: Count, *, requires_grad: bool
+) -> Tensor:
     """Return the incoming residual stream, alive."""
     return tape.new(
         setting.tokens // setting.sequence_ranks * hidden_size,
-        setting.stream_width, requires_grad=requires_grad
+        setting.stream_width,
+        requires_grad=requires_grad,
     )
 
 

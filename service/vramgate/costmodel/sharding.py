@@ -79,9 +79,7 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         ranks = data_parallel_size(job) * job.parallelism.context_parallel_size
     stage = sharding.zero_stage
     fully = implementation in {ShardingImplementation.FSDP, ShardingImplementation.FSDP2}
-    reentrant = (
-        job.checkpointing.mode is not CheckpointMode.NONE and job.checkpointing.reentrant
-    )
+    reentrant = job.checkpointing.mode is not CheckpointMode.NONE and job.checkpointing.reentrant
     adapters = job.method.kind in {MethodKind.LORA, MethodKind.QLORA}
     accumulates = job.gradient_accumulation_steps > 1
     return ShardPlan(
@@ -123,7 +121,10 @@ def _standing_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
 def _live_bytes(job: TrainingJob, parameters: Count) -> Bytes:
     """Return bytes of parameters ZeRO-3 keeps gathered for reuse, prefetched ones included."""
     sharding = job.sharding
-    if sharding.implementation is not ShardingImplementation.DEEPSPEED or sharding.zero_stage < SHARDS_WEIGHTS:
+    if (
+        sharding.implementation is not ShardingImplementation.DEEPSPEED
+        or sharding.zero_stage < SHARDS_WEIGHTS
+    ):
         return 0 * parameters
     buckets = sharding.buckets
     live = smallest(parameters, buckets.max_live_elements + buckets.prefetch_elements)

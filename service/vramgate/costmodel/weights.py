@@ -135,9 +135,7 @@ def held_weights(
         while role in weights:
             number += 1
             role = f"{module.role}#{number}"
-        weights[role] = held_weight(
-            module, job, in_block=in_block, trainable_layer=trainable_layer
-        )
+        weights[role] = held_weight(module, job, in_block=in_block, trainable_layer=trainable_layer)
     return weights
 
 

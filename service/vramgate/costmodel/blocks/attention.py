@@ -30,10 +30,10 @@ from vramgate.costmodel.operations import (
     cast,
     concatenate,
     keep_with,
-    linear,
     scale,
     split,
 )
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 

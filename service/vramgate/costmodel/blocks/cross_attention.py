@@ -16,7 +16,8 @@ from vramgate.costmodel.kernels import (
     fused_attention,
     math_attention,
 )
-from vramgate.costmodel.operations import cast, linear
+from vramgate.costmodel.operations import cast
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count

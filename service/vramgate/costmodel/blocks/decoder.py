@@ -14,6 +14,7 @@ from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.blocks.side_weights import leave_side_gradients
 from vramgate.costmodel.blocks.state_space import is_sequence_mixer, state_space_mixer
+from vramgate.costmodel.norm_operations import vector_gradient
 from vramgate.costmodel.operations import (
     add,
     dropout,
@@ -21,7 +22,6 @@ from vramgate.costmodel.operations import (
     keep_with,
     multiply,
     scatter_sequence,
-    vector_gradient,
 )
 from vramgate.costmodel.recomputation import recompute
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
@@ -133,9 +133,7 @@ def _half(
     return out
 
 
-def _mixer(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
-) -> Tensor:
+def _mixer(tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor) -> Tensor:
     """Return what mixes the tokens of one block."""
     if shape.attention is None:
         tape.hold(hidden)
@@ -167,9 +165,7 @@ KEEPS_SHARDS = frozenset({"megatron"})
 """Frameworks whose products save the sequence shard and gather it again in backward."""
 
 
-def mixer(
-    tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor
-) -> Tensor:
+def mixer(tape: Tape, setting: Setting, shape: Block, weights: Weights, hidden: Tensor) -> Tensor:
     """Return what mixes the tokens of one block, on the whole sequence."""
     return _on_whole_sequence(tape, setting, shape, weights, hidden, _mixer)
 

@@ -8,15 +8,8 @@ from vramgate.costmodel.blocks.feed_forward import activate, activation_code
 from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.dispatch import kept_index
-from vramgate.costmodel.operations import (
-    add,
-    cast,
-    cast_weight,
-    concatenate,
-    dropout,
-    linear,
-    split,
-)
+from vramgate.costmodel.operations import add, cast, concatenate, dropout, split
+from vramgate.costmodel.products import cast_weight, linear
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count

@@ -17,7 +17,8 @@ from vramgate.costmodel.blocks.norms import norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import AttentionImplementation
-from vramgate.costmodel.operations import FP32, add, dropout, linear, scale
+from vramgate.costmodel.operations import FP32, add, dropout, scale
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count

@@ -19,17 +19,8 @@ from vramgate.costmodel.blocks.routing import (
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.dispatch import combine, grouped_product, pick, sum_of, weighted
 from vramgate.costmodel.kernels import repeat_heads
-from vramgate.costmodel.operations import (
-    FP32,
-    activation,
-    add,
-    cast,
-    copy,
-    linear,
-    multiply,
-    scale,
-    split,
-)
+from vramgate.costmodel.operations import FP32, activation, add, cast, copy, multiply, scale, split
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Adapter, Weight
 

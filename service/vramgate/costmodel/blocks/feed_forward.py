@@ -13,12 +13,12 @@ from vramgate.costmodel.operations import (
     dropout,
     fused_gate,
     keep_with,
-    linear,
     multiply,
     power,
     scale,
     split,
 )
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 
@@ -60,7 +60,9 @@ def _gated(
         activated = activate(tape, activation_code(setting, shape.activation), gate)
     else:
         gate = linear(tape, hidden, weights["gate"])
-        activated = gate if fused else activate(tape, activation_code(setting, shape.activation), gate)
+        activated = (
+            gate if fused else activate(tape, activation_code(setting, shape.activation), gate)
+        )
         up = linear(tape, hidden, weights["up"])
     if fused and activated is gate:
         out = fused_gate(tape, gate, up)

@@ -9,7 +9,8 @@ from vramgate.costmodel.blocks.norms import rms_norm_of
 from vramgate.costmodel.blocks.projections import Heads
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.kernels import rotate
-from vramgate.costmodel.operations import FP32, cast, concatenate, linear, scale, split
+from vramgate.costmodel.operations import FP32, cast, concatenate, scale, split
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count

@@ -7,7 +7,8 @@ Source: ``loss_utils.ForCausalLMLoss`` (4.46 on), the models' own losses before;
 
 from vramgate.costmodel.architecture import ModelClass
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import FP32, activation, cast, scale, unpacked_bytes
+from vramgate.costmodel.operations import FP32, activation, cast, scale
+from vramgate.costmodel.products import unpacked_bytes
 from vramgate.costmodel.tape import CAST, DEQUANTIZED, GRADIENT, LOGITS, Tape, Tensor
 from vramgate.costmodel.weights import ACCELERATE_FRAMEWORKS, Weight
 from vramgate.units import Bytes, Count, ceil_div, next_power_of_two, smallest

@@ -24,12 +24,8 @@ from vramgate.costmodel.kernels import (
     math_attention,
     repeat_heads,
 )
-from vramgate.costmodel.operations import (
-    FP32,
-    cast,
-    copy,
-    vector_gradient,
-)
+from vramgate.costmodel.norm_operations import vector_gradient
+from vramgate.costmodel.operations import FP32, cast, copy
 from vramgate.costmodel.recomputation import recompute
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight

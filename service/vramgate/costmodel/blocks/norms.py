@@ -2,7 +2,7 @@
 
 from vramgate.costmodel.architecture import NormKind
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.norm_operations import (
+from vramgate.costmodel.family_norms import (
     layer_norm_in_compute,
     layer_norm_in_fp32,
     layer_norm_plus_one,
@@ -10,7 +10,7 @@ from vramgate.costmodel.norm_operations import (
     rms_norm_fp32_product,
     t5_norm,
 )
-from vramgate.costmodel.operations import (
+from vramgate.costmodel.norm_operations import (
     fused_rms_norm,
     layer_norm,
     rms_norm,

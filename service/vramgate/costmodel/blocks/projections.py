@@ -10,7 +10,8 @@ from vramgate.costmodel.architecture import Attention
 from vramgate.costmodel.blocks.norms import rms_norm_of
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.dispatch import grouped_product
-from vramgate.costmodel.operations import activation, linear, multiply, split
+from vramgate.costmodel.operations import activation, multiply, split
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import ACTIVATION, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 

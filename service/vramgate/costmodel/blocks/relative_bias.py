@@ -6,7 +6,8 @@ What lives across blocks (the bias itself in forward, its gradient in backward) 
 
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.kernels import Scores
-from vramgate.costmodel.operations import MASK, vector_gradient
+from vramgate.costmodel.norm_operations import vector_gradient
+from vramgate.costmodel.operations import MASK
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes, Count

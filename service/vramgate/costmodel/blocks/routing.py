@@ -6,7 +6,8 @@ Source: the routers of transformers 5.24's modeling files, and exact traces of M
 from vramgate.costmodel.architecture import Experts
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.dispatch import normalise_scores, top_scores
-from vramgate.costmodel.operations import FP32, activation, cast, linear
+from vramgate.costmodel.operations import FP32, activation, cast
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count

@@ -4,7 +4,7 @@ Gates, scales and biases of a row or a column, Gemma 3n's side streams, the inde
 DeepSeek V4's compressors and hyper-connections, DeBERTa's positions, BitNet's inner norms.
 """
 
-from vramgate.costmodel.operations import vector_gradient
+from vramgate.costmodel.norm_operations import vector_gradient
 from vramgate.costmodel.tape import Tape
 from vramgate.costmodel.weights import Weight
 

@@ -4,15 +4,8 @@ Source: transformers 5.24 ``modeling_gpt_oss.eager_attention_forward`` and an ex
 """
 
 from vramgate.costmodel.kernels import Scores
-from vramgate.costmodel.operations import (
-    activation,
-    add,
-    batched_product,
-    copy,
-    dropout,
-    scale,
-    vector_gradient,
-)
+from vramgate.costmodel.norm_operations import vector_gradient
+from vramgate.costmodel.operations import activation, add, batched_product, copy, dropout, scale
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count

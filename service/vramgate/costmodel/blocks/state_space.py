@@ -11,7 +11,9 @@ about 14 × inner_size × state_size bytes a token (traced), which is not modell
 
 from vramgate.costmodel.architecture import Attention, AttentionKind
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import FP32, linear, multiply, split, vector_gradient
+from vramgate.costmodel.norm_operations import vector_gradient
+from vramgate.costmodel.operations import FP32, multiply, split
+from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Count
