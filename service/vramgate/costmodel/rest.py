@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from vramgate.costmodel.blocks.ends import buffer_bytes, input_bytes
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.breakdown import Component
+from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED
 from vramgate.costmodel.job import Parallelism, ShardingImplementation, Task, TrainingJob
+from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import RankModel, States, rank_model
 from vramgate.costmodel.sharding import ShardPlan
@@ -38,6 +39,26 @@ def resting_components(
         Component.GATHERED_PARAMETERS: _root_bytes(model, plan) + plan.gathered_bytes,
         Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
     }
+
+
+def loaded(job: TrainingJob, setting: Setting, model: RankModel, weights: Bytes) -> Moment:
+    """Return the moment the model is loaded: no optimizer states yet; a weight being quantised is there whole."""
+    components = {Component.WEIGHTS: weights}
+    if job.method.quantization is not None:
+        whole = [
+            weight.module.weight * setting.compute_width
+            for run in model.runs
+            for weight in run.weights.values()
+            if weight.quantization is not None
+        ]
+        components[Component.DEQUANTIZATION] = max(whole, default=0)
+    return Moment(
+        phase=Phase.LOAD,
+        label="model loaded",
+        bytes=sum(components.values()),
+        components=components,
+        kept=(),
+    )
 
 
 def _reference_bytes(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Bytes:

@@ -56,6 +56,8 @@ class Segment:
     """The outgoing stream."""
     stream_width: int = 2
     """Bytes of an element of the outgoing stream."""
+    offloaded: Bytes = 0
+    """What waits for backward in host memory."""
     lingering: Bytes = 0
     """Inputs of 4-bit products that outlive their backward, until the loss of the next micro-batch."""
     requires_grad: bool = True

@@ -31,19 +31,17 @@ from vramgate.costmodel.job import (
     Task,
     TrainingJob,
 )
+from vramgate.costmodel.layers import layer_segment
 from vramgate.costmodel.moments import Extra, Ledger, Moment, Piece
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
-from vramgate.costmodel.rest import keeps_gradients, resting_components, resting_gradients
+from vramgate.costmodel.rest import keeps_gradients, loaded, resting_components, resting_gradients
 from vramgate.costmodel.segments import (
     High,
     Parts,
     Segment,
-    block_segment,
-    checkpointed_segment,
     new_tape,
 )
-from vramgate.costmodel.selective import per_op_selection
 from vramgate.costmodel.setting import setting_of
 from vramgate.costmodel.sharding import ShardPlan, shard_plan
 from vramgate.costmodel.tape import (
@@ -56,7 +54,7 @@ from vramgate.costmodel.tape import (
     Tape,
     Tensor,
 )
-from vramgate.units import Bytes, ceil_div, largest, smallest
+from vramgate.units import Bytes, ceil_div, smallest
 
 COMMON_ROW_TOKENS = 512
 """Tokens that the longer rows of instruction data have, where few reach the limit (Alpaca: the 99th percentile)."""
@@ -99,7 +97,8 @@ class Step:
 
     def run(self) -> list[Moment]:
         """Return the moments of the step."""
-        self._load()
+        weights = self.ledger.static[Component.WEIGHTS]
+        self.ledger.moments.append(loaded(self.job, self.setting, self.model, weights))
         embedded = self._embed() if self.stage.first else None
         self._forward()
         self._hold_other_micro_batches()
@@ -112,27 +111,6 @@ class Step:
             self._embed_backward(*embedded)
         self._optimizer_step()
         return self.ledger.moments
-
-    def _load(self) -> None:
-        """Note the model just loaded: no optimizer states yet; a weight being quantised is there whole."""
-        largest_whole: Bytes = 0
-        for run in self.model.runs:
-            for weight in run.weights.values():
-                if weight.quantization is not None:
-                    whole = weight.module.weight * self.setting.compute_width
-                    largest_whole = largest(largest_whole, whole)
-        components = {Component.WEIGHTS: self.ledger.static[Component.WEIGHTS]}
-        if self.model.runs and self.job.method.quantization is not None:
-            components[Component.DEQUANTIZATION] = largest_whole
-        self.ledger.moments.append(
-            Moment(
-                phase=Phase.LOAD,
-                label="model loaded",
-                bytes=sum(components.values()),
-                components=components,
-                kept=(),
-            )
-        )
 
     def _new_tape(self) -> Tape:
         tape = new_tape(self.setting)
@@ -212,6 +190,7 @@ class Step:
             same = entered == (self.stream_requires_grad, self.setting.stream_width)
             count = left if same else 1
             left -= count
+            self.offloaded_bytes += count * segment.offloaded
             before = count - 1
             self.ledger.hold(segment.kept, before)
             self.ledger.held[CAST] += before * segment.casts_until_forward_ends
@@ -230,62 +209,17 @@ class Step:
         return Extra(gathered=units * states.gathered)
 
     def _segment(self, run: LayerRun) -> Segment:
-        checkpointing = self.job.checkpointing
-        keeps = per_op_selection(self.job)
-        memory = self.crossing.memory if self.crossing is not None else None
-        if checkpointing.mode is CheckpointMode.FULL or keeps is not None:
-            segment = checkpointed_segment(
-                self.setting,
-                run.block,
-                run.weights,
-                run.stack.hidden_size,
-                requires_grad=self.stream_requires_grad,
-                reentrant=checkpointing.reentrant and keeps is None,
-                accumulating=self._accumulating,
-                keeps=keeps,
-                memory=memory,
-            )
-        else:
-            segment = block_segment(
-                self.setting,
-                run.block,
-                run.weights,
-                run.stack.hidden_size,
-                requires_grad=self.stream_requires_grad,
-                accumulating=self._accumulating,
-                memory=memory,
-            )
+        segment = layer_segment(
+            self.job,
+            self.setting,
+            run,
+            requires_grad=self.stream_requires_grad,
+            accumulating=self._accumulating,
+            memory=self.crossing.memory if self.crossing is not None else None,
+        )
         self.stream_requires_grad = segment.requires_grad
         if segment.stream_width != self.setting.stream_width:
             self.setting = replace(self.setting, stream_width=segment.stream_width)
-        return self._thinned(run, segment)
-
-    def _thinned(self, run: LayerRun, segment: Segment) -> Segment:
-        """Apply what checkpointing does beside keeping each block's input: other intervals, and offloading."""
-        checkpointing = self.job.checkpointing
-        if checkpointing.mode is not CheckpointMode.FULL:
-            return segment
-        every = checkpointing.every_n_layers
-        if every > 1:
-            whole = block_segment(
-                self.setting,
-                run.block,
-                run.weights,
-                run.stack.hidden_size,
-                requires_grad=True,
-                accumulating=self._accumulating,
-            )
-            others = (every - 1) * whole.kept_bytes
-            high = segment.backward
-            parts = high.parts.copy()
-            parts[ACTIVATION] += others
-            kept = [ceil_div(size, every) for size in segment.kept]
-            segment = replace(
-                segment, kept=kept, backward=High(bytes=high.bytes + others, parts=parts)
-            )
-        if checkpointing.offload:
-            self.offloaded_bytes += run.count * segment.kept_bytes
-            segment = replace(segment, kept=[0] * CATEGORIES)
         return segment
 
     @property
