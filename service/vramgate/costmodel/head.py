@@ -24,6 +24,8 @@ from vramgate.units import Bytes
 
 WITHOUT_LOGITS = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
 """Tasks whose head is a handful of numbers a row instead of a vocabulary a token."""
+OUTPUT_ROLES = frozenset({"head", "embedding", "pooler"})
+"""Modules outside the blocks that can be an output layer: see ``output_weight``."""
 KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
 """Frameworks whose loop holds the model's outputs while backward runs (fsdp_qlora ``train.py``)."""
 READS_LOGITS_IN_OWN_FORMAT = frozenset({"composer"})
@@ -63,31 +65,23 @@ def head_segment(
     """Return the segment of the final norm, the output layer and the loss."""
     tape = new_tape(setting)
     tape.accumulating = accumulating
-    hidden = _hidden(tape, job, setting, outside, requires_grad=requires_grad)
+    loss_input = _hidden(tape, job, setting, outside, requires_grad=requires_grad)
     kind = loss_in_use(job)
-    weight = output_weight(outside)
-    whole = kind is not Loss.FUSED_LINEAR
-    if job.task in WITHOUT_LOGITS:
-        loss_input = hidden
-    elif whole:
-        loss_input = linear(tape, hidden, weight)
-        tape.drop(hidden)
-        tape.move(loss_input, LOGITS)
-    else:
-        loss_input = hidden
+    weight = output_weight(outside) if has_logits(job, outside) else None
+    if weight is not None and kind is not Loss.FUSED_LINEAR:
+        logits = linear(tape, loss_input, weight)
+        tape.drop(loss_input)
+        tape.move(logits, LOGITS)
+        loss_input = logits
     operations = len(tape.operations)
     forward = _restart(tape)
-    if job.task not in WITHOUT_LOGITS:
-        tape.end_block()
     tape.category = LOGITS
-    if job.task in WITHOUT_LOGITS:
+    if weight is None:
         loss = _row_loss(tape, loss_input)
         tape.end_block()
-    elif whole:
-        loss = _whole_loss(tape, job, setting, kind, loss_input, weight)
     else:
-        loss = fused_linear_loss(tape, setting, loss_input, weight)
-        tape.drop(loss_input)
+        tape.end_block()
+        loss = _token_loss(tape, job, setting, kind, loss_input, weight)
     loss_forward = _restart(tape)
     tape.leave_autocast()
     outputs = _kept_output_bytes(job, setting)
@@ -107,6 +101,11 @@ def head_segment(
         gradients=tape.by[GRADIENT],
         outputs=outputs,
     )
+
+
+def has_logits(job: TrainingJob, outside: dict[str, Weight]) -> bool:
+    """Return whether the loss reads an output a vocabulary (or a set of classes) wide."""
+    return job.task not in WITHOUT_LOGITS and not OUTPUT_ROLES.isdisjoint(outside)
 
 
 def _hidden(
@@ -157,10 +156,14 @@ def _row_loss_backward(tape: Tape, loss: Tensor, hidden: Tensor) -> None:
     tape.give(hidden, made)
 
 
-def _whole_loss(
+def _token_loss(
     tape: Tape, job: TrainingJob, setting: Setting, kind: Loss, logits: Tensor, weight: Weight
 ) -> Tensor:
-    """Return the loss of whole logits; they are let go."""
+    """Return the loss of whole logits, or straight from the hidden states; either is let go."""
+    if kind is Loss.FUSED_LINEAR:
+        loss = fused_linear_loss(tape, setting, logits, weight)
+        tape.drop(logits)
+        return loss
     if kind is Loss.FUSED:
         if setting.software.framework in READS_LOGITS_IN_OWN_FORMAT:
             return one_kernel_loss(tape, logits)

@@ -23,7 +23,7 @@ from vramgate.costmodel.crossing import (
     has_memory,
     spanning_bias,
 )
-from vramgate.costmodel.head import WITHOUT_LOGITS, head_segment, loss_in_use
+from vramgate.costmodel.head import has_logits, head_segment, loss_in_use
 from vramgate.costmodel.job import (
     CheckpointMode,
     Loss,
@@ -354,8 +354,8 @@ class Step:
     @property
     def _head_is_tied(self) -> bool:
         """Whether this stage computes logits with the embedding's own table."""
-        tied = "head" not in self.model.outside
-        return tied and self.stage.last and self.job.task not in WITHOUT_LOGITS
+        outside = self.model.outside
+        return self.stage.last and "head" not in outside and has_logits(self.job, outside)
 
     def _head_gradient_is_view(self, width: int) -> bool:
         """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""
