@@ -1,6 +1,6 @@
 """The upper bound of what a run needs, at a risk of being exceeded; so far the folk rule's 20 %.
 
-Nobody has reported a peak yet, so the margin is the one everybody adds (DESIGN.md section 5). It is
+Nobody has reported a peak yet, so the margin is the one everybody adds. It is
 read as a distribution, so that any risk can be asked for: what a run requires is lognormal, its
 median is the estimate, and 1.2 times the estimate is exceeded once in a hundred runs.
 """
@@ -12,7 +12,7 @@ from statistics import NormalDist
 FOLK_FACTOR = 1.2
 """Everybody's margin on a rule-of-thumb estimate."""
 FOLK_RISK = 0.01
-"""The risk at which the folk factor is read; DESIGN.md's default."""
+"""The risk at which the folk factor is read."""
 
 _STANDARD = NormalDist()
 _QUANTILE = -_STANDARD.inv_cdf(FOLK_RISK)

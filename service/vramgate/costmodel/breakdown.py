@@ -74,7 +74,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """Expected peaks of the worst rank, by layer; see DESIGN: allocated <= required, reserved, device."""
+    """Expected peaks of the worst rank, by layer: allocated <= required <= device, reserved <= device."""
 
     allocated_bytes: Bytes
     required_bytes: Bytes

@@ -1,7 +1,7 @@
 """Attention between the projections: rotary positions and the kernels, with what each saves.
 
 Kernels: flash (FlashAttention 2/3 and the flash path of ``scaled_dot_product_attention``), memory-efficient, math,
-and eager code in Python. Source: traces of torch 2.13; PyTorch ``sdp_utils``; ``VERSIONS.md`` of the trace set.
+and eager code in Python. Source: traces of torch 2.13; PyTorch ``sdp_utils``.
 """
 
 from dataclasses import dataclass

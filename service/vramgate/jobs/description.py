@@ -1,6 +1,6 @@
 """JobDescription: what a person said about a training run; None is what nobody said.
 
-The fields are those of DESIGN.md section 2, nested the same way. Short forms (``"method":
+The fields are those of the published interface (``openapi/``), nested the same way. Short forms (``"method":
 "lora"``) are already objects here; a precision preset is already its object
 (``precision.preset_description``).
 """

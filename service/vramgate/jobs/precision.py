@@ -1,4 +1,4 @@
-"""Number formats: the presets of DESIGN.md section 2, and what a partly said precision implies."""
+"""Number formats: the presets of the interface, and what a partly said precision implies."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """Versions of a software stack, read from free text such as "torch 2.13.0+cu130 / transformers 5.13.1".
 
-Memory changes with versions (VERSIONS.md), so each version nobody named is inferred: from the
+Memory changes with versions, so each version nobody named is inferred: from the
 releases of the time where another component dates the stack, else the newest known. The answer
 says which.
 """
@@ -15,7 +15,7 @@ Version: TypeAlias = tuple[int, int]
 """(major, minor)."""
 
 NEWEST: Mapping[str, Version] = {"torch": (2, 13), "transformers": (5, 24), "peft": (0, 21)}
-"""The newest releases whose memory was traced (VERSIONS.md)."""
+"""The newest releases whose memory was traced."""
 
 MAX_STACK_TEXT = 512
 """Longest text that a job may carry as its stack; ``completed`` never gives more."""

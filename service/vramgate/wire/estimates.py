@@ -1,4 +1,4 @@
-"""Requests for estimates, and the answer of DESIGN.md section 3."""
+"""Requests for estimates, and their answer."""
 
 from typing import Annotated, Any, Self, TypeAlias
 

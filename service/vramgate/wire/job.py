@@ -1,4 +1,4 @@
-"""JobIn: the job of DESIGN.md section 2 as it arrives, and JobOut: as it was understood.
+"""JobIn: the job as it arrives, and JobOut: as it was understood.
 
 Every field is optional except ``model``: what is missing gets its framework's default in
 ``vramgate.jobs``.

@@ -1,4 +1,4 @@
-"""LaunchIn: a job in its framework's own words (DESIGN.md section 7), bounded; read elsewhere."""
+"""LaunchIn: a job in its framework's own words, bounded; read elsewhere."""
 
 from typing import Annotated, Self, TypeAlias
 
