@@ -44,7 +44,7 @@ bench: $(DEV)  ## times of one estimate and of many, as ratios measured in one r
 accuracy: $(SERVER)  ## errors of the cost model against measured runs
 	$(BIN)/vramgate accuracy
 
-readme: $(DEV)  ## write the README's computed sections anew: accuracy, numbers people know
+readme: $(DEV)  ## write the README's computed sections anew: answer, accuracy, numbers people know
 	$(BIN)/python -m tests.readme
 
 openapi: $(SERVER)  ## write openapi/openapi.json anew

@@ -9,6 +9,10 @@ from tests.accuracy.bundled import bundled_report
 from tests.costmodel.worked_numbers import NUMBERS, answers
 from vramgate.accuracy.markdown import as_markdown
 from vramgate.accuracy.tables import TextTable, accuracy_tables
+from vramgate.wire.estimates import EstimateRequest
+from vramgate.wire.validation import validated
+from vramgate.workflows.estimate_job import answer_request
+from vramgate.workflows.load_catalogs import load_catalogs
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -39,7 +43,29 @@ def numbers_section() -> str:
     )
 
 
+SHOWN = ("peak", "bill", "capacity", "fits", "headroom_bytes", "oom_probability")
+"""Parts of the answer that the README shows."""
+
+
+def answer_section() -> str:
+    """Return the service's answer to the README's own request."""
+    asked = re.search(r"-d '(\{.*?\n\})'", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert asked is not None, "the README asks nothing"
+    answer = answer_request(validated(EstimateRequest, json.loads(asked[1])), load_catalogs())
+    shown = answer.model_dump(mode="json", by_alias=True, include=set(SHOWN))
+    shown["bill"] = [
+        {key: line[key] for key in ("component", "bytes", "formula")} for line in shown["bill"]
+    ]
+    text = json.dumps({key: shown[key] for key in SHOWN}, indent=2, ensure_ascii=False)
+    return (
+        f"```json\n{text[:-2]},\n  …\n}}\n```\n\n"
+        "Also in the answer: the model's parameters, the `timeline` with what is alive at each phase's highest moment, "
+        "`host_bytes`, the job with every field filled, `assumptions` with whose each default is, and `warnings`.\n"
+    )
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
+    "answer": answer_section,
     "accuracy": accuracy_section,
     "numbers": numbers_section,
 }

@@ -4,12 +4,15 @@ from typing import Any
 
 from vramgate.catalog.accelerators import builtin_accelerators
 from vramgate.catalog.models import builtin_models
+from vramgate.costmodel.architecture import Part, linear
 from vramgate.costmodel.breakdown import Component, MemoryEstimate, Phase
 from vramgate.costmodel.estimate import estimate_memory
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.parallelism import PipelineStage, pipeline_stages
 from vramgate.costmodel.step import Step
+from vramgate.costmodel.tape import Tape, Tensor
+from vramgate.costmodel.weights import Weight, held_weight
 from vramgate.jobs.resolve import resolve
 from vramgate.wire.job import JobIn
 
@@ -97,3 +100,27 @@ def held(job: TrainingJob, phase: Phase, *components: Component) -> int:
 def kept_by_block(job: TrainingJob) -> int:
     """Return what autograd keeps of the last block, the weight copies of autocast left out."""
     return int(estimate_memory(job).saved_bytes_per_block)
+
+
+def a_tape(*, autocast: bool = False, compute_width: int = 2) -> Tape:
+    """Return a tape of a run in bf16, or of autocast to it."""
+    return Tape(autocast=autocast, compute_width=compute_width)
+
+
+def an_input(tape: Tape, elements: int, width: int = 2) -> Tensor:
+    """Return a tensor of the stream, whose gradient is wanted."""
+    return tape.new(elements, width, requires_grad=True)
+
+
+def a_weight(job: TrainingJob, inputs: int, outputs: int, *, bias: bool = False) -> Weight:
+    """Return a query projection as a job holds it."""
+    module = linear("self_attn.q_proj", Part.ATTENTION, "query", inputs, outputs, bias=bias)
+    return held_weight(module, job, in_block=True)
+
+
+def run_backward(tape: Tape, out: Tensor) -> None:
+    """Let a gradient arrive at an output whose name is gone, and look for the peak from there."""
+    tape.drop(out)
+    tape.restart_peak()
+    out.gradient = tape.new_gradient(out.size)
+    tape.backward()

@@ -7,6 +7,7 @@ from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.rank_model import trained_tensors
+from vramgate.costmodel.rest import WITH_REFERENCE
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.weights import Weight
@@ -31,14 +32,27 @@ def bill(step: Step, peak: Moment) -> tuple[BillLine, ...]:
 
 
 def _weights(step: Step, peak: Moment) -> str:
-    del peak
+    total = peak.components[Component.WEIGHTS]
+    if step.job.sharding.offload_parameters != "none":
+        return f"parameters wait on the host; {total:,} of scales and buffers stay"
     held: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for count, weight in _layers(step):
         for name, elements, size in _storages(weight):
             held[name][0] += count * elements
             held[name][1] += count * size
     terms = [f"{elements:,} {name} = {size:,}" for name, (elements, size) in held.items() if size]
-    return " + ".join(terms) + _share(step, from_stage=SHARDS_WEIGHTS)
+    share = _share(step, from_stage=SHARDS_WEIGHTS)
+    shared = step.plan.weights_share(sum(size for _, size in held.values()))
+    text = f"({' + '.join(terms)}){share}" if share else " + ".join(terms)
+    rest = total - shared
+    if not rest:
+        return text
+    kinds = ["buffers"]
+    if share:
+        kinds.append("what is not sharded")
+    if step.job.task in WITH_REFERENCE:
+        kinds.append("the reference model")
+    return f"{text} + {rest:,} ({', '.join(kinds)})"
 
 
 def _layers(step: Step) -> list[tuple[int, Weight]]:
@@ -120,8 +134,11 @@ def _activations(step: Step, peak: Moment) -> str:
 def _logits(step: Step, peak: Moment) -> str:
     tokens, vocabulary = step.setting.tokens, step.job.architecture.vocab_size
     size = peak.components[Component.LOGITS]
-    each = size / max(tokens * vocabulary, 1)
-    return f"{tokens:,} tokens × {vocabulary:,} vocabulary × {each:.4g} bytes alive at once"
+    each, rest = divmod(size, max(tokens * vocabulary, 1))
+    if not each:
+        return f"{size:,} of logits in chunks, for {tokens:,} tokens × {vocabulary:,} vocabulary"
+    more = f" + {rest:,}" if rest else ""
+    return f"{tokens:,} tokens × {vocabulary:,} vocabulary × {each:,} bytes alive at once{more}"
 
 
 def _temporaries(step: Step, peak: Moment) -> str:

@@ -25,6 +25,8 @@ from vramgate.units import Bytes, Count, largest, smallest
 PER_MILLE = 1_000
 STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIGHTS)
 """Components that are allocated once; everything else comes and goes in a step."""
+ON_SIDE_STREAMS = (Component.GATHERED_PARAMETERS, Component.GRADIENTS)
+"""Components that FSDP 2 allocates on streams of their own, each with a pool."""
 WANDERING = (Component.ACTIVATIONS, Component.LOGITS, Component.TEMPORARIES)
 VARIES_IN_LENGTH = {"ms-swift": (1, 99), "unsloth": (9999, 0)}
 """Frameworks that feed rows of varying length up to a version: over-long samples dropped, none filled up."""
@@ -65,7 +67,8 @@ def _cached(step: Step, peak: Moment, coefficients: Coefficients) -> Bytes:
     job = step.job
     if job.software.expandable_segments:
         return fraction_of(peak.bytes, coefficients.fragmentation_fraction_expandable.value)
-    transient = peak.bytes - sum(peak.components.get(component, 0) for component in STANDING)
+    own = STANDING + (ON_SIDE_STREAMS if _has_side_streams(step) else ())
+    transient = peak.bytes - sum(peak.components.get(component, 0) for component in own)
     if _varies_in_length(job):
         wanders, stands = _wandering(step, peak)
         grown: Bytes = wanders * _length_factor(step, coefficients) // PER_MILLE
@@ -106,13 +109,15 @@ def _wandering(step: Step, peak: Moment) -> tuple[Bytes, Bytes]:
 
 def _pools(step: Step, peak: Moment) -> Bytes:
     """Return the pools of FSDP's side streams: gathered units, and reduced gradients that outlive the step."""
-    plan = step.plan
-    if plan.implementation is not ShardingImplementation.FSDP2 or not plan.gathers:
+    if not _has_side_streams(step):
         return 0 * peak.bytes
-    states = step.model.states
-    gradients = plan.gradients_share(states.gradients)
+    gradients = step.plan.gradients_share(step.model.states.gradients)
     there = peak.components.get(Component.GRADIENTS, 0)
     return largest(gradients - there, 0 * gradients) + step.model.outside_states.gathered
+
+
+def _has_side_streams(step: Step) -> bool:
+    return step.plan.implementation is ShardingImplementation.FSDP2 and step.plan.gathers
 
 
 def fraction_of(size: Bytes, fraction: float) -> Bytes:

@@ -383,4 +383,4 @@ class Step:
 
 
 def _name(run: LayerRun, direction: str) -> str:
-    return f"{direction} of a {run.block.name} block"
+    return f"{direction} of one {run.block.name} block"
