@@ -71,6 +71,7 @@ class OracleRow:
     peak_bytes: int
     peak_phase: str
     saved_bytes_per_block: int | None
+    trainable_parameters: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +172,7 @@ def _oracle_row(value: Mapping[str, Any]) -> OracleRow:
         peak_bytes=_size(exact["peak_bytes"]),
         peak_phase=exact["peak_phase"],
         saved_bytes_per_block=None if saved is None else int(saved),
+        trainable_parameters=exact.get("trainable_parameters"),
     )
 
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from vramgate.accuracy.cases import OracleRow
 from vramgate.accuracy.figures import relative_error, share
-from vramgate.accuracy.predictions import NoPrediction, predict
+from vramgate.accuracy.predictions import NoPrediction, Prediction, predict
 from vramgate.catalog.site import Catalogs
 
 NEAR = 0.01
 FAIR = 0.03
 SAVED_NEAR = 0.005
+ANOTHER_MODEL = 0.1
+"""How far trainable parameters differ where a row's job is not the one that was traced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,16 @@ def oracle_figures(
     )
 
 
+def _contradiction(row: OracleRow, prediction: Prediction) -> str:
+    """Return what is wrong with a row whose job trains far more or fewer parameters than the trace did."""
+    traced, said = row.trainable_parameters, prediction.trainable_parameters
+    if traced is None or abs(said - traced) <= ANOTHER_MODEL * traced:
+        return ""
+    return (
+        f"The row contradicts itself: {traced:,} parameters were traced, its job trains {said:,}."
+    )
+
+
 def _saved_near(results: Iterable[OracleResult]) -> Iterable[bool]:
     for result in results:
         exact = result.saved_bytes_per_block
@@ -121,8 +133,8 @@ def _outcome(row: OracleRow, catalogs: Catalogs) -> OracleResult | NotCovered:
         )
     estimated = prediction.layers.allocated_bytes
     error = relative_error(estimated, row.peak_bytes)
-    if prediction.stated_limits:
-        reason = " ".join(prediction.stated_limits)
+    reason = " ".join(prediction.stated_limits) or _contradiction(row, prediction)
+    if reason:
         return NotCovered(id=row.id, family=row.family, reason=reason, error_fraction=error)
     return OracleResult(
         id=row.id,

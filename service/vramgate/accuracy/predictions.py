@@ -43,6 +43,7 @@ class Prediction:
     usable_bytes: int | None
     """What the card can give; None where the job names none."""
     saved_bytes_per_block: int
+    trainable_parameters: int
     stated_limits: tuple[str, ...]
     """Sentences in which the cost model says where it only approximates this model."""
 
@@ -80,6 +81,7 @@ def _prediction(job: Mapping[str, Any], catalogs: Catalogs) -> Prediction:
         method=resolved.job.method.kind.value,
         usable_bytes=_usable_bytes(resolved.job.hardware),
         saved_bytes_per_block=int(estimate.saved_bytes_per_block),
+        trainable_parameters=estimate.trainable_parameters,
         stated_limits=tuple(one.message for one in estimate.warnings if one.code == STATED_LIMIT),
     )
 
