@@ -43,34 +43,6 @@ MIXTRAL = {"name": "mistralai/Mixtral-8x7B-v0.1"}
             {"attention": "flash_attention_3", "hardware": {"accelerator": "a100-sxm4-80gb"}},
             {"attention": "flash_attention_3", "hardware": {"accelerator": "h100-sxm5-80gb"}},
         ),
-        (
-            "eager_attention",
-            {"attention": "eager", "sequence_length": 8192},
-            {"attention": "eager", "sequence_length": 2048},
-        ),
-        (
-            "large_vocabulary",  # 128 256 entries
-            {"loss": "standard"},
-            {"loss": "fused_linear"},
-        ),
-        ("large_vocabulary", {}, {"task": "reward"}),
-        ("large_vocabulary", {}, {"model": {"name": "mistralai/Mistral-7B-v0.1"}}),
-        (
-            "kbit_upcast",
-            {"method": {"kind": "qlora", "prepare_for_kbit_training": True}},
-            {"method": {"kind": "qlora", "prepare_for_kbit_training": False}},
-        ),
-        (
-            "foreach_temporary",
-            {"optimizer": {"name": "adamw", "implementation": "foreach"}},
-            {"optimizer": {"name": "adamw", "implementation": "fused"}},
-        ),
-        (
-            "foreach_temporary",
-            {"optimizer": {"implementation": "foreach"}},
-            {"optimizer": {"implementation": "foreach"}, "method": "lora"},
-        ),
-        ("autocast_cache", {"precision": "bf16-mixed"}, {"precision": "bf16-true"}),
         ("pure_fp16", {"precision": "fp16-true"}, {"precision": "fp16-master"}),
         ("pure_fp16", {"precision": "fp16-true"}, {"precision": "fp16-true", "method": "lora"}),
         (

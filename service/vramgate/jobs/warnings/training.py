@@ -8,19 +8,11 @@ from vramgate.costmodel.job import (
     AttentionImplementation,
     CheckpointMode,
     Dtype,
-    Loss,
     Packing,
 )
 from vramgate.jobs.method import ADAPTER_KINDS
-from vramgate.jobs.optimizer import TORCH_OPTIMIZERS
 from vramgate.jobs.rules.case import Case
-from vramgate.jobs.training import TASKS_WITHOUT_LOGITS
-from vramgate.jobs.vocabulary import OptimizerImplementation
-from vramgate.units import format_gib
 
-LONG_SEQUENCE = 4096
-"""Eager attention keeps about 6 × heads × length² bytes a layer; from here it outgrows the rest."""
-LARGE_VOCABULARY = 100_000
 _VARIABLE_LENGTH = frozenset(
     {
         AttentionImplementation.FLASH_2,
@@ -28,71 +20,6 @@ _VARIABLE_LENGTH = frozenset(
         AttentionImplementation.FLEX,
     }
 )
-
-
-def eager_attention(case: Case) -> Iterator[EstimateWarning]:
-    """Eager attention keeps whole score matrices."""
-    length = int(case.job.sequence_length)
-    if case.job.attention is AttentionImplementation.EAGER and length >= LONG_SEQUENCE:
-        yield EstimateWarning(
-            code="eager_attention",
-            message=f"Eager attention at sequence_length {length:,} keeps matrices of length² a head; sdpa or"
-            " flash_attention_2 keep none.",
-        )
-
-
-def large_vocabulary(case: Case) -> Iterator[EstimateWarning]:
-    """Whole logits of a large vocabulary are often the peak."""
-    vocabulary = case.job.architecture.vocab_size
-    holds_logits = case.job.loss in {Loss.STANDARD, Loss.FUSED}
-    if case.job.task in TASKS_WITHOUT_LOGITS:
-        return
-    if vocabulary >= LARGE_VOCABULARY and holds_logits:
-        tokens = int(case.job.micro_batch_size) * int(case.job.sequence_length)
-        share = tokens * vocabulary // int(case.job.parallelism.tensor_parallel_size)
-        yield EstimateWarning(
-            code="large_vocabulary",
-            message=f"A vocabulary of {vocabulary:,} makes {format_gib(4 * share)} of fp32 logits for"
-            f" {tokens:,} tokens, held more than once around the loss; loss fused_linear holds none.",
-        )
-
-
-def kbit_upcast(case: Case) -> Iterator[EstimateWarning]:
-    """Peft's k-bit preparation doubles what is not quantised."""
-    if case.job.method.prepare_for_kbit_training:
-        yield EstimateWarning(
-            code="kbit_upcast",
-            message="prepare_for_kbit_training casts embeddings, head and norms to fp32: twice their 16-bit"
-            " bytes, and fp32 hidden states.",
-        )
-
-
-def foreach_temporary(case: Case) -> Iterator[EstimateWarning]:
-    """The foreach step makes a copy of what it updates."""
-    optimizer = case.job.optimizer
-    if (
-        case.job.method.kind not in ADAPTER_KINDS
-        and optimizer.name in TORCH_OPTIMIZERS
-        and optimizer.implementation == OptimizerImplementation.FOREACH
-        and not optimizer.in_backward
-    ):
-        yield EstimateWarning(
-            code="foreach_temporary",
-            message="The foreach optimizer step holds one more tensor list as large as the weights it"
-            ' updates, for a moment; implementation "fused" does not.',
-        )
-
-
-def autocast_cache(case: Case) -> Iterator[EstimateWarning]:
-    """Autocast keeps 16-bit copies of fp32 weights through forward and backward."""
-    precision = case.job.precision
-    if precision.autocast and precision.weights is Dtype.FP32:
-        yield EstimateWarning(
-            code="autocast_cache",
-            message=f"Autocast keeps a {precision.compute.value} copy of every fp32 weight it casts until the"
-            " backward pass has used it: up to 2 bytes a parameter beside the 4; checkpointing"
-            " bounds it to a block.",
-        )
 
 
 def pure_fp16(case: Case) -> Iterator[EstimateWarning]:
