@@ -5,14 +5,14 @@ from dataclasses import replace
 from vramgate.costmodel.blocks.ends import buffer_bytes, input_bytes
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
-from vramgate.costmodel.components.optimizer_states import PAGED
+from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
 from vramgate.costmodel.job import Parallelism, ShardingImplementation, Task, TrainingJob
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import RankModel, States, rank_model
-from vramgate.costmodel.sharding import ShardPlan
+from vramgate.costmodel.sharding import SHARDS_WEIGHTS, ShardPlan
 from vramgate.costmodel.weights import ADAPTING
-from vramgate.units import Bytes
+from vramgate.units import Bytes, largest, smallest
 
 WITH_REFERENCE = frozenset({Task.DPO, Task.KTO})
 """Tasks that hold a frozen reference model beside the trained one."""
@@ -89,6 +89,49 @@ def resting_gradients(job: TrainingJob, model: RankModel, plan: ShardPlan) -> By
     if job.sharding.offload_optimizer != "none" and plan.shards_gradients:
         return 0
     return plan.gradients_share(model.states.gradients)
+
+
+DEEPSPEED_SUB_GROUP = 1_000_000_000
+"""Elements that ZeRO-3 updates at a time (``sub_group_size``)."""
+FP32_BYTES = 4
+
+
+def step_temporaries(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Bytes:
+    """Return what the optimizer's step needs beside weights, states and gradients at rest."""
+    if job.sharding.offload_optimizer != "none":
+        return 0
+    states = model.states
+    every, largest_one = states.one_state, states.largest_state
+    if plan.implementation is ShardingImplementation.DEEPSPEED and plan.stage:
+        return _partition_temporaries(job, plan, every)
+    return step_temporary_bytes(
+        job.optimizer,
+        all_states_bytes=plan.optimizer_share(every),
+        largest_bytes=plan.optimizer_share(largest_one),
+        torch_version=job.software.torch,
+    )
+
+
+def _partition_temporaries(job: TrainingJob, plan: ShardPlan, every: Bytes) -> Bytes:
+    """Return what DeepSpeed's step needs: the gradients of its flat partition put together, then raised to fp32.
+
+    The 16-bit ones are let go before the update. ZeRO-3 does so for a sub-group at a time.
+    Source: DeepSpeed ``stage_1_and_2.py`` (``step``) and ``stage3.py`` (``_prepare_fp32_grad_for_sub_group``).
+    """
+    width = job.precision.optimizer_states.bytes
+    elements = plan.optimizer_share(every) // width
+    if plan.stage >= SHARDS_WEIGHTS:
+        elements = smallest(elements, DEEPSPEED_SUB_GROUP)
+    update = step_temporary_bytes(
+        job.optimizer,
+        all_states_bytes=elements * width,
+        largest_bytes=elements * width,
+        torch_version=job.software.torch,
+    )
+    if not job.precision.master_weights:
+        return update
+    low = job.precision.weights.bytes
+    return largest(elements * (low + FP32_BYTES), elements * (FP32_BYTES - low) + update)
 
 
 def splits_model(job: TrainingJob) -> bool:

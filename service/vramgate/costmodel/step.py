@@ -15,7 +15,6 @@ from vramgate.costmodel.blocks.ends import (
 )
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
-from vramgate.costmodel.components.optimizer_states import step_temporary_bytes
 from vramgate.costmodel.crossing import (
     Crossing,
     SpanningBias,
@@ -35,7 +34,13 @@ from vramgate.costmodel.layers import layer_segment
 from vramgate.costmodel.moments import Extra, Ledger, Moment, Piece
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
-from vramgate.costmodel.rest import keeps_gradients, loaded, resting_components, resting_gradients
+from vramgate.costmodel.rest import (
+    keeps_gradients,
+    loaded,
+    resting_components,
+    resting_gradients,
+    step_temporaries,
+)
 from vramgate.costmodel.segments import (
     High,
     Parts,
@@ -365,15 +370,7 @@ class Step:
         return width == (setting.compute_width if setting.autocast else setting.stream_width)
 
     def _optimizer_step(self) -> None:
-        states, plan = self.model.states, self.plan
-        temporary = step_temporary_bytes(
-            self.job.optimizer,
-            all_states_bytes=plan.optimizer_share(states.one_state),
-            largest_bytes=plan.optimizer_share(states.largest_state),
-            torch_version=self.job.software.torch,
-        )
-        if self.job.sharding.offload_optimizer != "none":
-            temporary = 0
+        temporary = step_temporaries(self.job, self.model, self.plan)
         self.ledger.held = [0] * CATEGORIES
         if not self.resident_gradients and not self.job.optimizer.in_backward:
             self.ledger.held[GRADIENT] = resting_gradients(self.job, self.model, self.plan)
