@@ -17,7 +17,7 @@ from vramgate.costmodel.coefficients import (
     HOPPER,
     Coefficients,
 )
-from vramgate.costmodel.job import Packing, ShardingImplementation, TrainingJob
+from vramgate.costmodel.job import CheckpointMode, Packing, ShardingImplementation, TrainingJob
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.step import Step
 from vramgate.units import Bytes, Count, largest, smallest
@@ -28,6 +28,8 @@ STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIG
 ON_SIDE_STREAMS = (Component.GATHERED_PARAMETERS, Component.GRADIENTS)
 """Components that FSDP 2 allocates on streams of their own, each with a pool."""
 WANDERING = (Component.ACTIVATIONS, Component.LOGITS, Component.TEMPORARIES)
+"""Components whose tensors change size with the rows. Activations that are all kept are many tensors below the size
+the allocator will not split, and fit into each other's gaps."""
 VARIES_IN_LENGTH = {"ms-swift": (1, 99), "unsloth": (9999, 0)}
 """Frameworks that feed rows of varying length up to a version: over-long samples dropped, none filled up."""
 
@@ -98,10 +100,12 @@ def _wandering(step: Step, peak: Moment) -> tuple[Bytes, Bytes]:
     """Return the largest sum of tensors whose size follows the rows, and what stands beside it."""
     wanders: Bytes = 0
     stands: Bytes = peak.bytes
+    keeps_all = step.job.checkpointing.mode is CheckpointMode.NONE
+    wandering = WANDERING[1:] if keeps_all else WANDERING
     for moment in step.ledger.moments:
         if moment.phase in {Phase.LOAD, Phase.OPTIMIZER_STEP}:
             continue
-        size = sum(moment.components.get(component, 0) for component in WANDERING)
+        size = sum(moment.components.get(component, 0) for component in wandering)
         if size > wanders:
             wanders, stands = size, moment.bytes - size
     return wanders, stands
