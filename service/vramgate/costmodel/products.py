@@ -4,6 +4,7 @@ Read off exact traces, like ``operations``. Adapters follow peft ``lora/layer.py
 """
 
 from vramgate.costmodel.operations import add, cast, dropout, keep_with, scale
+from vramgate.costmodel.quantization import BITSANDBYTES_FOUR_BIT, UNPACKS_IN_PYTORCH
 from vramgate.costmodel.tape import CAST, DEQUANTIZED, Gradient, Tape, Tensor
 from vramgate.costmodel.weights import Adapter, Weight
 from vramgate.units import Bytes
@@ -108,21 +109,24 @@ def _linear_backward(
 def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     """Return ``x`` through a quantised layer: the weight is unpacked for the product, in forward and in backward.
 
-    The input is not saved (bitsandbytes ``MatMul4Bit``; AutoGPTQ's Triton kernel unpacks likewise).
+    The input is not saved (bitsandbytes ``MatMul4Bit``; AutoGPTQ's Triton kernel unpacks likewise). Where a kernel
+    unpacks in PyTorch and multiplies, autograd saves the unpacked weight instead.
     """
     width = tape.compute_width
     source = cast(tape, x, width)
-    if tape.saves_quantized_inputs:
+    if _keeps_input(tape, weight):
         keep_with(tape, source, source)
         tape.quantized_inputs[id(source)] = source.size
-    _dequantize(tape, weight, width)
+    unpacked = _unpack(tape, weight, width)
     rows = x.elements // weight.in_features
     tape.reach()
     out = tape.new(rows * weight.out_features, width, requires_grad=x.requires_grad)
-    tape.free(weight.module.weight * width, DEQUANTIZED)
     if out.requires_grad:
-        tape.record_saving(_quantized_linear_backward, out, source, weight)
-    tape.drop(source)
+        kept = unpacked if _keeps_unpacked(tape, weight) else None
+        if kept is not None:
+            tape.save(kept)
+        tape.record_saving(_quantized_linear_backward, out, source, weight, kept)
+    tape.drop(unpacked, source)
     if x.width == width:
         return out
     back = cast(tape, out, x.width)
@@ -130,31 +134,40 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     return back
 
 
+def _keeps_input(tape: Tape, weight: Weight) -> bool:
+    return tape.saves_quantized_inputs and weight.quantization in BITSANDBYTES_FOUR_BIT
+
+
+def _keeps_unpacked(tape: Tape, weight: Weight) -> bool:
+    return tape.saves_unpacked_weights and weight.quantization in UNPACKS_IN_PYTORCH
+
+
 def unpacked_bytes(tape: Tape, weight: Weight) -> Bytes:
     """Return the bytes alive when a quantised weight is unpacked for a product, 0 where it is not quantised."""
     if weight.quantization is None:
         return 0
-    copies = 2 if tape.saves_quantized_inputs else 1
+    copies = 2 if _keeps_input(tape, weight) else 1
     return weight.absmax_bytes + copies * weight.module.weight * tape.compute_width
 
 
-def _dequantize(tape: Tape, weight: Weight, width: int) -> None:
-    """Unpack the weight for a product; before bitsandbytes 0.43.2 to fp16 first, then to the compute format."""
+def _unpack(tape: Tape, weight: Weight, width: int) -> Tensor:
+    """Return the weight unpacked; bitsandbytes before 0.43.2 makes it in fp16 first, then in the compute format."""
     tape.allocate(weight.absmax_bytes, DEQUANTIZED)
     whole = weight.module.weight * width
-    if tape.saves_quantized_inputs:
-        tape.allocate(whole, DEQUANTIZED)
-    tape.allocate(whole, DEQUANTIZED)
-    if tape.saves_quantized_inputs:
-        tape.free(whole, DEQUANTIZED)
-    tape.free(weight.absmax_bytes, DEQUANTIZED)
+    fp16 = whole if _keeps_input(tape, weight) else 0
+    tape.allocate(fp16, DEQUANTIZED)
+    unpacked = tape.new(weight.module.weight, width, requires_grad=False, category=DEQUANTIZED)
+    tape.free(fp16 + weight.absmax_bytes, DEQUANTIZED)
+    return unpacked
 
 
-def _quantized_linear_backward(tape: Tape, out: Tensor, source: Tensor, weight: Weight) -> None:
+def _quantized_linear_backward(
+    tape: Tape, out: Tensor, source: Tensor, weight: Weight, kept: Tensor | None
+) -> None:
     gradient = tape.take(out)
-    _dequantize(tape, weight, out.width)
+    unpacked = _unpack(tape, weight, out.width) if kept is None else kept
     made = tape.new_gradient(source.size, is_view=True)
-    tape.free(weight.module.weight * out.width, DEQUANTIZED)
+    tape.drop(unpacked)
     tape.release(gradient)
     tape.give(source, made)
 

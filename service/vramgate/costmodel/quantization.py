@@ -18,6 +18,8 @@ GPTQ_GROUP = 128
 MXFP4_BLOCK = 32
 
 FOUR_BIT = frozenset({"nf4", "fp4", "gptq-int4", "awq-int4", "mxfp4"})
+UNPACKS_IN_PYTORCH = frozenset({"gptq-int4", "gptq-int8"})
+"""Formats whose kernels for long inputs unpack in PyTorch operations (AutoGPTQ ``qlinear_cuda_old``)."""
 BITSANDBYTES_FOUR_BIT = frozenset({"nf4", "fp4"})
 
 

@@ -81,11 +81,16 @@ class Memory:
         return Tensor(self.elements, self.width, ACTIVATION, requires_grad=self.requires_grad)
 
 
+UNPACKS_BY_KERNEL = frozenset({"trl"})
+"""Frameworks whose published GPTQ runs are of a Triton kernel that unpacks again in backward (fms-acceleration)."""
+
+
 def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
     """Return a tape for this setting."""
     kind = ArrayTape if setting.is_array else Tape
     tape = kind(autocast=setting.autocast, compute_width=setting.compute_width, recording=recording)
     tape.saves_quantized_inputs = setting.saves_quantized_inputs
+    tape.saves_unpacked_weights = setting.software.framework not in UNPACKS_BY_KERNEL
     return tape
 
 

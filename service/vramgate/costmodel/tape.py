@@ -106,6 +106,8 @@ class Tape:
         """Parameter gradients exist already: new ones are added in place and freed."""
         self.saves_quantized_inputs = False
         """bitsandbytes before 0.43.2: 4-bit products keep their inputs though nothing needs them."""
+        self.saves_unpacked_weights = False
+        """GPTQ layers unpack their weights in PyTorch operations: autograd keeps them unpacked."""
         self.quantized_inputs: dict[int, Bytes] = {}
         """Bytes of the distinct inputs of 4-bit products that nothing but the product keeps."""
         self.products: list[Bytes] = []

@@ -40,7 +40,9 @@ def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
         tape.drop(logits)
     copied = _shift_copy(tape, setting, wide)
     loss = cross_entropy(tape, wide, casts_for_nll=own and tape.autocast)
-    tape.drop(copied)  # a name of the model's function, which returns before its outputs are converted
+    tape.drop(
+        copied
+    )  # a name of the model's function, which returns before its outputs are converted
     if own:
         _convert_outputs(tape, setting, wide)
     tape.drop(wide)
