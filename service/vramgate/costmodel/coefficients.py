@@ -88,7 +88,7 @@ class Coefficients:
     )
     variable_length_extra: Coefficient = Coefficient(
         name="variable_length_extra",
-        value=1.9,
+        value=2.1,
         unit="times what comes and goes in a step, for short rows on top",
         source=_VARIABLE_LENGTHS,
     )
