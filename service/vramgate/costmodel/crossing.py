@@ -10,7 +10,7 @@ from vramgate.costmodel.breakdown import Phase
 from vramgate.costmodel.job import CheckpointMode, MethodKind, TrainingJob
 from vramgate.costmodel.moments import Ledger
 from vramgate.costmodel.segments import Memory, new_tape
-from vramgate.costmodel.tape import ACTIVATION, TEMPORARY, Tape, Tensor
+from vramgate.costmodel.tape import ACTIVATION, GRADIENT, TEMPORARY, Tape, Tensor
 from vramgate.costmodel.weights import Weight
 from vramgate.units import Bytes
 
@@ -40,24 +40,33 @@ class Crossing:
             requires_grad=self.output.requires_grad,
         )
 
-    def back(self, ledger: Ledger) -> None:
-        """Run backward from the decoder's first block to the encoder's last; the memory's gradient is there whole."""
+    def back(self, ledger: Ledger, *, shared: Bytes, summed: Bytes) -> None:
+        """Run backward from the decoder's first block to the encoder's last; the memory's gradient is there whole.
+
+        ``shared``: bytes of the embedding's gradient where the head has left one, ``summed``: of their sum where it is
+        made beside them.
+        """
         gradient = self.output.size if self.output.requires_grad else 0
         ledger.held[TEMPORARY] += gradient
-        _backward(self.stream_tape, self.stream, ledger, "backward of the decoder's embedding")
+        _backward(
+            self.stream_tape, self.stream, ledger, "backward of the decoder's embedding", summed
+        )
+        ledger.held[GRADIENT] -= shared
         ledger.held[TEMPORARY] -= gradient
         ledger.held[ACTIVATION] -= self.output.size
-        _backward(self.memory_tape, self.output, ledger, "backward of the encoder's output")
+        _backward(self.memory_tape, self.output, ledger, "backward of the encoder's output", 0)
 
 
-def _backward(tape: Tape, out: Tensor, ledger: Ledger, label: str) -> None:
+def _backward(tape: Tape, out: Tensor, ledger: Ledger, label: str, summed: Bytes) -> None:
     ledger.hold(tape.by, -1)
     if not out.requires_grad:
         return
     tape.restart_peak()
     out.gradient = tape.new_gradient(out.size)
     tape.backward()
+    tape.spike(summed)
     ledger.note_tape(tape, Phase.BACKWARD, label)
+    ledger.held[GRADIENT] += tape.by[GRADIENT]
 
 
 def cross_over(

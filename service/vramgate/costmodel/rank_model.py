@@ -1,14 +1,14 @@
 """RankModel: the model as one rank holds it: weights by layer, and what they, their gradients and states take."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
-from vramgate.costmodel.architecture import Block, Module, Part, Stack, linear
+from vramgate.costmodel.architecture import Block, Module, ModuleKind, Part, Stack, linear
 from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
 from vramgate.costmodel.job import MethodKind, Task, TrainingJob
 from vramgate.costmodel.parallelism import PipelineStage, block_share, module_share
-from vramgate.costmodel.weights import Weight, held_weights
+from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Weight, held_weights
 
 FP32_BYTES = 4
 ROW_TASKS = frozenset({Task.REWARD, Task.EMBEDDING})
@@ -53,6 +53,8 @@ class States:
     """One full-size optimizer state of everything that trains."""
     largest_state: int = 0
     """One full-size state of the largest tensor that trains."""
+    largest_update: int = 0
+    """The most a loop over the tensors holds: two full-size states of one, and one of the tensor before it."""
     gathered: int = 0
     """The weights as a framework gathers them for use."""
     parameters: int = 0
@@ -68,6 +70,7 @@ class States:
             master=count * self.master,
             one_state=count * self.one_state,
             largest_state=self.largest_state,
+            largest_update=self.largest_update,
             gathered=count * self.gathered,
             parameters=count * self.parameters,
             trainable=count * self.trainable,
@@ -83,6 +86,7 @@ class States:
             master=self.master + other.master,
             one_state=self.one_state + other.one_state,
             largest_state=max(self.largest_state, other.largest_state),
+            largest_update=max(self.largest_update, other.largest_update),
             gathered=self.gathered + other.gathered,
             parameters=self.parameters + other.parameters,
             trainable=self.trainable + other.trainable,
@@ -202,10 +206,37 @@ def _splits(job: TrainingJob) -> bool:
 
 def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:
     """Return what a set of weights takes at rest."""
+    held = list(weights)
     total = States()
-    for weight in weights:
+    for weight in held:
         total = total.plus(_states_of(weight, job))
-    return total
+    sizes = _state_sizes(held, job)
+    return replace(
+        total,
+        largest_state=max(sizes, default=0),
+        largest_update=max(
+            (2 * size + before for before, size in pairwise((0, *sizes))), default=0
+        ),
+    )
+
+
+def _state_sizes(weights: list[Weight], job: TrainingJob) -> list[int]:
+    """Return the bytes of one full-size state of each tensor that trains, in order.
+
+    transformers 5 holds the experts of a layer in two tensors, the first of them gate and up together; before, each
+    expert has its own.
+    """
+    stacked = job.software.transformers >= STACKED_EXPERTS_SINCE
+    sizes: list[int] = []
+    for weight in weights:
+        for trained in trained_tensors(weight):
+            size = trained.elements * state_width(job, trained.width)
+            if weight.module.kind is ModuleKind.EXPERTS and not stacked:
+                size //= weight.module.copies
+            elif weight.module.role == "expert_up" and weight.adapter is None and sizes:
+                size += sizes.pop()
+            sizes.append(size)
+    return sizes
 
 
 def _states_of(weight: Weight, job: TrainingJob) -> States:
@@ -214,14 +245,13 @@ def _states_of(weight: Weight, job: TrainingJob) -> States:
         adapter = weight.adapter
         magnitude = adapter.magnitude_elements * adapter.a.rest_width
         stored += adapter.a.stored_bytes + adapter.b.stored_bytes + magnitude
-    gradients = optimizer = master = one_state = largest_state = trainable = 0
+    gradients = optimizer = master = one_state = trainable = 0
     for trained in trained_tensors(weight):
         width = state_width(job, trained.width)
         trainable += trained.elements
         gradients += trained.elements * gradient_width(job, trained.width)
         optimizer += state_bytes(job.optimizer, trained, state_width=width)
         one_state += trained.elements * width
-        largest_state = max(largest_state, trained.elements * width)
         if job.precision.master_weights and trained.width < FP32_BYTES:
             master += trained.elements * FP32_BYTES
     return States(
@@ -231,7 +261,6 @@ def _states_of(weight: Weight, job: TrainingJob) -> States:
         optimizer=optimizer,
         master=master,
         one_state=one_state,
-        largest_state=largest_state,
         gathered=weight.gathered_bytes,
         parameters=weight.parameters,
         trainable=trainable,

@@ -101,13 +101,14 @@ def step_temporaries(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     if job.sharding.offload_optimizer != "none":
         return 0
     states = model.states
-    every, largest_one = states.one_state, states.largest_state
+    every = states.one_state
     if plan.implementation is ShardingImplementation.DEEPSPEED and plan.stage:
         return _partition_temporaries(job, plan, every)
     return step_temporary_bytes(
         job.optimizer,
         all_states_bytes=plan.optimizer_share(every),
-        largest_bytes=plan.optimizer_share(largest_one),
+        largest_bytes=plan.optimizer_share(states.largest_state),
+        largest_update_bytes=plan.optimizer_share(states.largest_update),
         torch_version=job.software.torch,
     )
 
@@ -126,6 +127,7 @@ def _partition_temporaries(job: TrainingJob, plan: ShardPlan, every: Bytes) -> B
         job.optimizer,
         all_states_bytes=elements * width,
         largest_bytes=elements * width,
+        largest_update_bytes=2 * elements * width,
         torch_version=job.software.torch,
     )
     if not job.precision.master_weights:

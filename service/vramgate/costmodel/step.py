@@ -177,7 +177,12 @@ class Step:
                 if stack is not None:
                     self.biases.pop().end_backward(self.ledger)
                     if self.crossing is not None:
-                        self.crossing.back(self.ledger)
+                        tied = 1 if self._head_is_tied else 0
+                        self.crossing.back(
+                            self.ledger,
+                            shared=tied * self._table_gradient,
+                            summed=tied * self._summed_gradient,
+                        )
                 stack = piece.run.stack
                 self.biases[-1].begin_backward(self.ledger)
             self._backward_piece(piece)
@@ -346,15 +351,30 @@ class Step:
         tape.restart_peak()
         embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
-        tied = self.model.outside.get("embedding")
-        if tied is not None and tied.trainable and self._head_is_tied:
-            size = tied.elements * tied.width
-            if self._head_gradient_is_view(tied.width):
-                tape.spike(size)  # both gradients are views: their sum is made beside them
-            tape.free(size, GRADIENT)
+        if self.crossing is not None:
+            tape.free(self._table_gradient, GRADIENT)  # added in place to what the decoder left
+        elif self._head_is_tied:
+            tape.spike(self._summed_gradient)
+            tape.free(self._table_gradient, GRADIENT)
         self.ledger.note_tape(tape, Phase.BACKWARD, "backward of the embedding")
         whole = self.model.outside_states.gathered
         self._note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
+
+    @property
+    def _table_gradient(self) -> Bytes:
+        """Bytes of the gradient a pass through the embedding leaves."""
+        table = self.model.outside.get("embedding")
+        if table is None or not table.trainable or self._accumulating:
+            return 0
+        return table.elements * table.width
+
+    @property
+    def _summed_gradient(self) -> Bytes:
+        """Bytes of the sum of head's and embedding's gradients where both are views, and it is made beside them."""
+        table = self.model.outside.get("embedding")
+        if table is None or not self._head_gradient_is_view(table.width):
+            return 0
+        return self._table_gradient
 
     @property
     def _head_is_tied(self) -> bool:

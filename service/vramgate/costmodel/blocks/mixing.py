@@ -29,7 +29,7 @@ from vramgate.costmodel.operations import FP32, cast, copy
 from vramgate.costmodel.recomputation import recompute
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.costmodel.weights import Weight
-from vramgate.units import Bytes, Count
+from vramgate.units import Bytes, Count, round_up
 
 ENABLE_GQA_SINCE = (4, 54)
 """transformers hands grouped keys and values to the kernel (``enable_gqa``) from here on, with torch >= 2.5."""
@@ -232,22 +232,29 @@ def _bias(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tenso
     """Return the additive mask one layer makes and keeps, None where all layers share one."""
     if shape.position is Position.RELATIVE:
         scores = scores_of(setting, shape)
-        masked = shape.causal
-        return layer_bias(tape, setting, scores, masked=masked, trains=heads.bias_trains)
+        return layer_bias(tape, setting, scores, masked=shape.causal, trains=heads.bias_trains)
     if not needs_mask(setting, shape):
         return None
     if shape.position is Position.ALIBI:
         return _cast_alibi(tape, setting, shape)
     boolean_since = BOOLEAN_MASK_LATER.get(setting.model_type, BOOLEAN_MASK_SINCE)
     is_cast = setting.autocast and setting.table_width != setting.compute_width
-    own = setting.transformers >= boolean_since or is_cast
+    own = setting.transformers >= boolean_since or is_cast or not _aligned(setting)
     if setting.model_type == "gemma2" and not setting.padded:
         own = shape.sliding_window is not None or is_cast
     if not own:
         return None
-    return tape.new(setting.tokens * setting.sequence, setting.compute_width, requires_grad=False)
+    columns = round_up(setting.sequence, BIAS_ALIGNMENT)
+    return tape.new(setting.tokens * columns, setting.compute_width, requires_grad=False)
 
 
+def _aligned(setting: Setting) -> bool:
+    """Return whether a mask's rows are as the kernel wants them; others are padded in every layer's call."""
+    return bool(np.all(setting.sequence % BIAS_ALIGNMENT == 0))
+
+
+BIAS_ALIGNMENT = 16
+"""Elements a bias's row is padded to (PyTorch ``attention.cpp``, ``pad_bias``)."""
 REPEATS_HEADS = frozenset({"torchtitan", "litgpt"})
 """Frameworks whose own attention copies keys and values to the full head count."""
 

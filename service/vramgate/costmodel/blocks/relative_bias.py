@@ -50,11 +50,12 @@ def layer_bias(
 ) -> Tensor:
     """Return one layer's copy of the bias for a fused kernel; a causal layer masks it first.
 
-    The mask is kept where the bias ``trains``.
+    The mask is kept where the bias ``trains``. An encoder's padding makes a bias for every row of the batch.
     """
     elements = scores.heads * scores.queries * scores.keys
     if not masked:
-        return tape.new(elements, setting.compute_width, requires_grad=False)
+        rows = scores.batch if setting.padded else 1
+        return tape.new(rows * elements, setting.compute_width, requires_grad=False)
     square = tape.new(scores.queries * scores.keys, MASK, requires_grad=False)
     filled = tape.new(elements, setting.compute_width, requires_grad=False)
     bias = tape.new(elements, setting.compute_width, requires_grad=False)
@@ -68,10 +69,15 @@ def layer_bias(
 def shared_zeros(
     tape: Tape, setting: Setting, scores: Scores, *, first_block: bool
 ) -> Tensor | None:
-    """Return the zeros T5 adds to a cross-attention's scores: the first block's count, the others keep the same."""
+    """Return the zeros T5 adds to a cross-attention's scores: the first block's count, the others keep the same.
+
+    With padding every block adds its own mask to them, for every row of the batch.
+    """
     if setting.model_type not in ADDS_RELATIVE_BIAS:
         return None
     elements = scores.heads * scores.queries * scores.keys
+    if setting.padded:
+        return tape.new(scores.batch * elements, setting.compute_width, requires_grad=False)
     if first_block:
         return tape.new(elements, setting.compute_width, requires_grad=False)
     return tape.new(0 * elements, setting.compute_width, requires_grad=False)

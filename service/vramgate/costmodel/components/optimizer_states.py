@@ -123,11 +123,13 @@ def step_temporary_bytes(
     *,
     all_states_bytes: Bytes,
     largest_bytes: Bytes,
+    largest_update_bytes: Bytes,
     torch_version: tuple[int, int],
 ) -> Bytes:
     """Return what the step needs beside weights, gradients and states.
 
-    ``all_states_bytes``: one full-size state of everything that trains; ``largest_bytes``: one of the largest tensor.
+    ``all_states_bytes``: one full-size state of everything that trains; ``largest_bytes``: one of the largest tensor;
+    ``largest_update_bytes``: the most that a loop holds, two states of one tensor and one of the tensor before it.
     The foreach implementation takes the square root of all second moments at once; the loop, of one at a time,
     and divides it (two temporaries); fused kernels need none.
     """
@@ -146,7 +148,7 @@ def step_temporary_bytes(
         return (2 if torch_version <= TWO_FOREACH_TEMPORARIES_UNTIL else 1) * all_states_bytes
     if optimizer.implementation == "fused":
         return 0 * all_states_bytes
-    return 2 * largest_bytes
+    return largest_update_bytes
 
 
 _OWN_KERNELS = frozenset(_EIGHT_BIT_STATES) | {
