@@ -109,7 +109,7 @@ _FIELDS = st.fixed_dictionaries(
 
 
 @given(_FIELDS)
-@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@settings(max_examples=800, suppress_health_check=list(HealthCheck))
 def test_the_parts_of_every_moment_make_it_whole(fields: dict[str, Any]) -> None:
     note(str(fields))
     given_fields = dict(fields)

@@ -141,7 +141,8 @@ def _merge_adapter(tape: Tape, weight: Weight, adapter: Adapter) -> Tensor:
 
     peft registers the sum as a parametrisation, which computes it once more and throws it away.
     """
-    elements = adapter.a.elements + adapter.b.elements
+    cast_to = adapter.a.width != weight.width
+    elements = (adapter.a.elements + adapter.b.elements) * (1 if cast_to else 0)
     factors = tape.new(elements, weight.width, requires_grad=False, category=CAST)
     tape.spike(weight.elements * weight.width)
     merged = tape.new(weight.elements, weight.width, requires_grad=True)

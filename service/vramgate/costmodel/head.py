@@ -70,7 +70,7 @@ def head_segment(
     weight = output_weight(outside) if has_logits(job, outside) else None
     if weight is not None and kind is not Loss.FUSED_LINEAR:
         logits = linear(tape, loss_input, weight)
-        tape.drop(loss_input)
+        tape.leave_to_block(loss_input)  # a name of the model's function while the loss is computed
         tape.move(logits, LOGITS)
         loss_input = logits
     operations = len(tape.operations)
@@ -80,8 +80,10 @@ def head_segment(
         loss = _row_loss(tape, loss_input)
         tape.end_block()
     else:
-        tape.end_block()
+        names = tape.left_to_block.copy()
+        tape.left_to_block.clear()
         loss = _token_loss(tape, job, setting, kind, loss_input, weight)
+        tape.drop(*names)
     loss_forward = _restart(tape)
     tape.leave_autocast()
     outputs = _kept_output_bytes(job, setting)

@@ -95,6 +95,10 @@ class Weight:
         return self.parameters * self.width + adapters
 
 
+ADAPTED_HEADS = frozenset({"classifier"})
+"""Output layers that ``all-linear`` takes: peft leaves out a model's output embedding alone."""
+
+
 def is_adapted(module: Module, targets: str | tuple[str, ...], *, stacked_experts: bool) -> bool:
     """Return whether a LoRA with these ``target_modules`` adapts a module, as peft decides it.
 
@@ -112,7 +116,7 @@ def is_adapted(module: Module, targets: str | tuple[str, ...], *, stacked_expert
     elif not module.is_linear:
         return False
     if targets == "all-linear":
-        return module.part is not Part.HEAD
+        return module.role != "head" or module.path in ADAPTED_HEADS
     name = module.path if module.part is Part.HEAD else f"model.layers.0.{module.path}"
     if isinstance(targets, str):
         return re.fullmatch(targets, name) is not None
