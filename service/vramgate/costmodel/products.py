@@ -214,22 +214,20 @@ def adapt(tape: Tape, x: Tensor, base: Tensor, weight: Weight) -> Tensor:
 def _dora(tape: Tape, x: Tensor, base: Tensor, high: Tensor, weight: Weight) -> Tensor:
     """Return DoRA's share: base and adapter output, each times the magnitude over the norm of the merged weight.
 
-    The norm takes an identity matrix through the adapter, and the merged weight, three times its size at its worst; no
-    graph is kept. With dropout, the base runs once more on what dropout left. Source: peft ``lora/dora.py``.
+    The norm of the merged weight leaves no graph. With dropout, the base runs once more on what dropout left.
+    Source: peft ``lora/dora.py``.
     """
     adapter = weight.adapter
     if adapter is None:
         return high
-    width = x.width
-    merged = weight.elements * width
-    tape.spike(weight.in_features**2 * width + 3 * merged)
+    tape.spike(_norm_bytes(tape, x.width, weight))
     if tape.recording:
         tape.record(_keep_magnitude_gradient, adapter)
     again = base
     if adapter.dropout == 0.0:
         tape.hold(again)
     else:
-        again = _base_linear(tape, x, weight, transposed_gradient=False)
+        again = _base_again(tape, x, weight)
     base_part = _times_vector(tape, again)
     tape.drop(again)
     weighted = _times_vector(tape, high)
@@ -238,6 +236,31 @@ def _dora(tape: Tape, x: Tensor, base: Tensor, high: Tensor, weight: Weight) -> 
     total = add(tape, base_part, adapter_part)
     tape.drop(base_part, adapter_part)
     return total
+
+
+def _norm_bytes(tape: Tape, width: int, weight: Weight) -> Bytes:
+    """Return what the norm of the merged weight needs for a moment.
+
+    An identity matrix goes through the adapter; then the weight in the input's format, the product, the product times
+    the scaling and the sum of both are there at once.
+    """
+    low = tape.compute_width if tape.autocast else width
+    identity = weight.in_features**2
+    cast_identity = identity * low if low != width else 0
+    own = weight.elements * width if weight.width != width else 0
+    wide = weight.elements * max(width, low)
+    merging = own + 2 * weight.elements * low + wide
+    return identity * width + max(cast_identity + weight.elements * low, merging)
+
+
+def _base_again(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
+    """Return the base layer's output once more; autocast's copy of the weight, put into fp32 for it, is kept."""
+    out = _base_linear(tape, x, weight, transposed_gradient=False)
+    if tape.autocast and x.width != tape.compute_width:
+        copied = tape.new(weight.elements, tape.compute_width, requires_grad=False)
+        keep_with(tape, out, copied)
+        tape.drop(copied)
+    return out
 
 
 def _keep_magnitude_gradient(tape: Tape, adapter: Adapter) -> None:
