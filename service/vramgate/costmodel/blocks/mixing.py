@@ -199,7 +199,7 @@ def _fused(
     tape.drop(*sides)
     if bias is not None:
         tape.drop(bias)
-    copied = not package and kernel is Kernel.FLASH and _copies_output(setting, heads)
+    copied = kernel is Kernel.FLASH and _copies_output(setting, heads)
     if unpadded or copied:
         laid_out = copy(tape, out)
         tape.drop(out)
@@ -223,7 +223,9 @@ def _travelling_bytes(setting: Setting, sides: list[Tensor]) -> Bytes:
 
 
 def _copies_output(setting: Setting, heads: Heads) -> bool:
-    """Return whether flash's output follows a heads-first query and is copied for its projection."""
+    """Return whether flash's output is copied for its projection: in sdpa, where it follows a heads-first query."""
+    if setting.attention is not AttentionImplementation.SDPA:
+        return setting.model_type in COPIES_FLASH_OUTPUT
     first, last = CONTIGUOUS_QUERY
     return heads.query_is_packed or first <= setting.transformers <= last
 
@@ -255,6 +257,8 @@ def _aligned(setting: Setting) -> bool:
 
 BIAS_ALIGNMENT = 16
 """Elements a bias's row is padded to (PyTorch ``attention.cpp``, ``pad_bias``)."""
+COPIES_FLASH_OUTPUT = frozenset({"gpt_neox"})
+"""Families that copy what the flash-attention package returns."""
 REPEATS_HEADS = frozenset({"torchtitan", "litgpt"})
 """Frameworks whose own attention copies keys and values to the full head count."""
 
