@@ -5,7 +5,7 @@ adds to its gradient. Source: transformers 5.24 ``modeling_t5``, ``modeling_bart
 """
 
 from vramgate.costmodel.architecture import Attention, Block
-from vramgate.costmodel.blocks.mixing import SOFTMAX_IN_OWN_FORMAT, kernel_of
+from vramgate.costmodel.blocks.mixing import kernel_of, softmax_in_own_format
 from vramgate.costmodel.blocks.norms import head_norm
 from vramgate.costmodel.blocks.relative_bias import ADDS_RELATIVE_BIAS, shared_zeros
 from vramgate.costmodel.blocks.setting import Setting
@@ -102,7 +102,7 @@ def _mixed(
             scores=scores,
             out_elements=out_elements,
             mask_width=_mask_width(setting),
-            softmax_fp32=setting.model_type not in SOFTMAX_IN_OWN_FORMAT,
+            softmax_fp32=not softmax_in_own_format(setting),
             softcap=False,
             scales=True,
             dropout_probability=shape.dropout,

@@ -17,9 +17,8 @@ SHIFT_COPY_UNTIL = (4, 48)
 """Up to here the logits are shifted by slicing, which copies them where the batch has several rows."""
 REBINDS_UNTIL = (4, 45)
 """Up to here ``logits = logits.float()`` lets the 16-bit logits die before the loss."""
-OWN_LOSS_UNTIL = (4, 47)
-"""Up to here GPT-2 computed its loss on the logits in their own format."""
-OWN_LOSS = frozenset({"gpt2", "gpt_bigcode"})
+OWN_LOSS_UNTIL = {"gpt2": (4, 47), "gpt_bigcode": (4, 47), "gpt_neox": (4, 48)}
+"""Families that computed their loss on the logits in their own format, up to this version."""
 CONVERTS_OUTPUTS = ACCELERATE_FRAMEWORKS - {"transformers"}
 """Frameworks whose autocast wrapper also converts the model's outputs, logits included, to fp32 (accelerate); the
 traces of transformers ran under autocast alone."""
@@ -54,7 +53,12 @@ def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
 def _reads_own_format(setting: Setting) -> bool:
     if setting.architecture.model_class in IN_OWN_FORMAT:
         return True
-    return setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
+    return _had_own_loss(setting)
+
+
+def _had_own_loss(setting: Setting) -> bool:
+    last = OWN_LOSS_UNTIL.get(setting.model_type)
+    return last is not None and setting.transformers <= last
 
 
 def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
@@ -108,7 +112,7 @@ def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """
     if setting.architecture.logits_softcap:
         logits = _soft_capped(tape, logits)
-    own = setting.model_type in OWN_LOSS and setting.transformers <= OWN_LOSS_UNTIL
+    own = _had_own_loss(setting)
     wide = cast(tape, logits, logits.width if own else FP32)
     rebinds = setting.transformers <= REBINDS_UNTIL and not own
     if rebinds:

@@ -66,6 +66,8 @@ SOFTMAX_IN_OWN_FORMAT = frozenset(
     }
 )
 """Families whose eager code leaves the softmax in the scores' format; the others ask for fp32."""
+SOFTMAX_IN_OWN_FORMAT_UNTIL = {"opt": (4, 48)}
+"""The same, up to a version: then they ask for fp32 like the others."""
 BROADCASTS_ONE_KEY_HEAD = frozenset({"falcon"})
 """Families that hand one key-value head to sdpa as it is, which no fused kernel takes."""
 FP32_SCORES = frozenset({"gptj", "codegen", "gpt_neo"})
@@ -297,6 +299,14 @@ def scores_of(setting: Setting, shape: Attention) -> Scores:
     )
 
 
+def softmax_in_own_format(setting: Setting) -> bool:
+    """Return whether eager code leaves the softmax in the scores' format."""
+    last = SOFTMAX_IN_OWN_FORMAT_UNTIL.get(setting.model_type)
+    if last is not None:
+        return setting.transformers <= last
+    return setting.model_type in SOFTMAX_IN_OWN_FORMAT
+
+
 def _eager(
     tape: Tape, setting: Setting, shape: Attention, heads: Heads, sinks: Weight | None
 ) -> Tensor:
@@ -334,7 +344,7 @@ def _eager(
         scores=scores_of(setting, shape),
         out_elements=_out_elements(setting, shape),
         mask_width=setting.table_width if shape.causal or setting.padded else None,
-        softmax_fp32=setting.model_type not in SOFTMAX_IN_OWN_FORMAT,
+        softmax_fp32=not softmax_in_own_format(setting),
         softcap=shape.softcap,
         scales=shape.position is not Position.ALIBI,
         dropout_probability=shape.dropout,
