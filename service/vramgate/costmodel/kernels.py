@@ -194,11 +194,12 @@ def eager_attention(
     scales: bool,
     dropout_probability: float,
     probability_width: int | None = None,
+    clamps: bool = False,
 ) -> Tensor:
     """Return attention written in Python: every step of the score matrix is a tensor of its own.
 
     ``mask_width``: bytes of an element of the additive mask, None where there is none; ``softmax_fp32``: the model
-    code asks for the softmax in fp32 and casts back.
+    code asks for the softmax in fp32 and casts back; ``clamps``: it cuts masked scores off below, which keeps them.
     """
     logits = batched_product(tape, query, key, scores.elements)
     if scales:  # with ALiBi the product, its scaling and its bias are one kernel
@@ -212,6 +213,10 @@ def eager_attention(
         masked = add(tape, logits, mask)
         tape.drop(logits)
         logits = masked
+    if clamps:
+        clamped = activation(tape, logits)
+        tape.drop(logits)
+        logits = clamped
     width = logits.width
     wide = cast(tape, logits, FP32 if softmax_fp32 or tape.autocast else width)
     probabilities = activation(tape, wide, saves_output=True)

@@ -66,8 +66,8 @@ SOFTMAX_IN_OWN_FORMAT = frozenset(
     }
 )
 """Families whose eager code leaves the softmax in the scores' format; the others ask for fp32."""
-SOFTMAX_IN_OWN_FORMAT_UNTIL = {"opt": (4, 48)}
-"""The same, up to a version: then they ask for fp32 like the others."""
+CLAMPS_SCORES_UNTIL = {"opt": (4, 48)}
+"""Families that left the softmax in the scores' format and cut masked scores off below, up to this version."""
 BROADCASTS_ONE_KEY_HEAD = frozenset({"falcon"})
 """Families that hand one key-value head to sdpa as it is, which no fused kernel takes."""
 FP32_SCORES = frozenset({"gptj", "codegen", "gpt_neo"})
@@ -301,10 +301,12 @@ def scores_of(setting: Setting, shape: Attention) -> Scores:
 
 def softmax_in_own_format(setting: Setting) -> bool:
     """Return whether eager code leaves the softmax in the scores' format."""
-    last = SOFTMAX_IN_OWN_FORMAT_UNTIL.get(setting.model_type)
-    if last is not None:
-        return setting.transformers <= last
-    return setting.model_type in SOFTMAX_IN_OWN_FORMAT
+    return setting.model_type in SOFTMAX_IN_OWN_FORMAT or _before_refactoring(setting)
+
+
+def _before_refactoring(setting: Setting) -> bool:
+    last = CLAMPS_SCORES_UNTIL.get(setting.model_type)
+    return last is not None and setting.transformers <= last
 
 
 def _eager(
@@ -349,6 +351,7 @@ def _eager(
         scales=shape.position is not Position.ALIBI,
         dropout_probability=shape.dropout,
         probability_width=sides[2].width if setting.model_type in FP32_SCORES else None,
+        clamps=_before_refactoring(setting),
     )
     tape.drop(*sides)
     return out
