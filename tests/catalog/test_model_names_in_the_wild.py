@@ -211,7 +211,7 @@ def test_a_local_path_resolves_by_its_last_component(path: str, expected: str) -
 
 
 def test_a_folder_of_the_hub_cache_resolves_to_its_repository() -> None:
-    folder = "/root/.cache/huggingface/hub/models--Qwen--Qwen2.5-7B/snapshots/" + 40 * "a"
+    folder = "/scratch/hf/hub/models--Qwen--Qwen2.5-7B/snapshots/" + 40 * "a"
 
     found = MODELS.resolve(folder)
 

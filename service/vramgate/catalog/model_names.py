@@ -115,7 +115,7 @@ def locate(name: str) -> Location:
     Understands hub addresses, revisions, the hub's cache folders and local paths; folders that name
     no model (``checkpoint-500``, ``snapshots/…``) are passed over.
 
-    >>> locate("/root/.cache/huggingface/hub/models--google--gemma-2b/snapshots/main").repository
+    >>> locate("/scratch/hf/hub/models--google--gemma-2b/snapshots/main").repository
     'google/gemma-2b'
     >>> locate("./Llama-3.1-8B-Instruct/checkpoint-500").bare
     'Llama-3.1-8B-Instruct'

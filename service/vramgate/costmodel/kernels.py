@@ -13,9 +13,11 @@ from vramgate.costmodel.operations import (
     add,
     batched_product,
     cast,
+    computed,
     copy,
     dropout,
     scale,
+    soft_cap,
 )
 from vramgate.costmodel.tape import Tape, Tensor
 from vramgate.units import Bytes, Count, round_up
@@ -90,32 +92,12 @@ def _narrowed(tape: Tape, out: Tensor, x: Tensor) -> None:
 
 def fused_rotate(tape: Tape, x: Tensor) -> Tensor:
     """Return ``x`` rotated by a fused kernel in place on a transposed copy (Liger); nothing is saved."""
-    out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
-    if out.requires_grad:
-        tape.record(_fused_rotate_backward, out, x)
-    return out
-
-
-def _fused_rotate_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
-    gradient = tape.take(out)
-    made = tape.new_gradient(x.size)
-    tape.release(gradient)
-    tape.give(x, made)
+    return computed(tape, x, x.elements, x.width)
 
 
 def repeat_heads(tape: Tape, x: Tensor, times: Count) -> Tensor:
     """Return keys or values copied to the full head count (``repeat_kv``); the gradient is summed back."""
-    out = tape.new(x.elements * times, x.width, requires_grad=x.requires_grad)
-    if out.requires_grad:
-        tape.record(_repeat_backward, out, x)
-    return out
-
-
-def _repeat_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
-    gradient = tape.take(out)
-    made = tape.new_gradient(x.size)
-    tape.release(gradient)
-    tape.give(x, made)
+    return computed(tape, x, x.elements * times, x.width)
 
 
 def fused_attention(
@@ -207,7 +189,7 @@ def eager_attention(
         logits = scale(tape, products)
         tape.drop(products)
     if softcap:
-        logits = _soft_capped(tape, logits)
+        logits = soft_cap(tape, logits)
     if mask_width is not None:
         mask = Tensor(scores.elements, mask_width, 0, requires_grad=False)
         masked = add(tape, logits, mask)
@@ -230,17 +212,6 @@ def eager_attention(
     tape.leave_to_block(dropped)  # the layer returns its attention weights
     out = copy(tape, mixed)
     tape.drop(mixed)
-    return out
-
-
-def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
-    """Return ``tanh(logits / cap) * cap``; the tanh keeps its output."""
-    divided = scale(tape, logits)
-    tape.drop(logits)
-    capped = activation(tape, divided, saves_output=True)
-    tape.drop(divided)
-    out = scale(tape, capped)
-    tape.drop(capped)
     return out
 
 

@@ -16,22 +16,27 @@ MASK = 1
 # -- element-wise ------------------------------------------------------------------------------------------------
 
 
+def computed(tape: Tape, x: Tensor, elements: Count, width: int) -> Tensor:
+    """Return a tensor that one kernel makes of ``x`` and saves nothing for; so does its backward."""
+    out = tape.new(elements, width, requires_grad=x.requires_grad)
+    if out.requires_grad:
+        tape.record(_computed_backward, out, x)
+    return out
+
+
+def _computed_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
+    gradient = tape.take(out)
+    made = tape.new_gradient(x.size)
+    tape.release(gradient)
+    tape.give(x, made)
+
+
 def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
     """Return ``x`` in a number format of ``width`` bytes; ``x`` itself (held once more) where it has it already."""
     if x.width == width:
         tape.hold(x)
         return x
-    out = tape.new(x.elements, width, requires_grad=x.requires_grad)
-    if out.requires_grad:
-        tape.record(_cast_backward, out, x)
-    return out
-
-
-def _cast_backward(tape: Tape, out: Tensor, x: Tensor) -> None:
-    gradient = tape.take(out)
-    made = tape.new_gradient(x.size)
-    tape.release(gradient)
-    tape.give(x, made)
+    return computed(tape, x, x.elements, width)
 
 
 def add(tape: Tape, a: Tensor, b: Tensor) -> Tensor:
@@ -58,9 +63,17 @@ def _add_backward(tape: Tape, out: Tensor, a: Tensor, b: Tensor) -> None:
 
 def scale(tape: Tape, x: Tensor) -> Tensor:
     """Return ``x`` times a number; nothing is saved."""
-    out = tape.new(x.elements, x.width, requires_grad=x.requires_grad)
-    if out.requires_grad:
-        tape.record(_cast_backward, out, x)
+    return computed(tape, x, x.elements, x.width)
+
+
+def soft_cap(tape: Tape, x: Tensor) -> Tensor:
+    """Return ``tanh(x / cap) * cap``: the tanh keeps its output; ``x`` is let go."""
+    divided = scale(tape, x)
+    tape.drop(x)
+    capped = activation(tape, divided, saves_output=True)
+    tape.drop(divided)
+    out = scale(tape, capped)
+    tape.drop(capped)
     return out
 
 
@@ -300,17 +313,12 @@ def gather_sequence(tape: Tape, x: Tensor, ranks: Count, *, keeps_shard: bool) -
 
     ``keeps_shard``: what a product saves of it is the rank's shard, gathered again in backward (Megatron).
     """
-    out = tape.new(x.elements * ranks, x.width, requires_grad=x.requires_grad)
+    out = computed(tape, x, x.elements * ranks, x.width)
     if keeps_shard:
         out.shard = x
-    if out.requires_grad:
-        tape.record(_cast_backward, out, x)
     return out
 
 
 def scatter_sequence(tape: Tape, x: Tensor, ranks: Count) -> Tensor:
     """Return the rank's shard of a sum over the group (reduce-scatter)."""
-    out = tape.new(x.elements // ranks, x.width, requires_grad=x.requires_grad)
-    if out.requires_grad:
-        tape.record(_cast_backward, out, x)
-    return out
+    return computed(tape, x, x.elements // ranks, x.width)

@@ -22,10 +22,9 @@ from vramgate.costmodel.crossing import (
     has_memory,
     spanning_bias,
 )
-from vramgate.costmodel.head import has_logits, head_segment, loss_in_use
+from vramgate.costmodel.head import head_segment
 from vramgate.costmodel.job import (
     CheckpointMode,
-    Loss,
     ShardingImplementation,
     Task,
     TrainingJob,
@@ -49,6 +48,11 @@ from vramgate.costmodel.segments import (
 )
 from vramgate.costmodel.setting import setting_of
 from vramgate.costmodel.sharding import ShardPlan, shard_plan
+from vramgate.costmodel.shared_table import (
+    gradients_are_views,
+    head_is_tied,
+    table_gradient,
+)
 from vramgate.costmodel.tape import (
     ACTIVATION,
     CAST,
@@ -177,12 +181,8 @@ class Step:
                 if stack is not None:
                     self.biases.pop().end_backward(self.ledger)
                     if self.crossing is not None:
-                        tied = 1 if self._head_is_tied else 0
-                        self.crossing.back(
-                            self.ledger,
-                            shared=tied * self._table_gradient,
-                            summed=tied * self._summed_gradient,
-                        )
+                        shared, summed = self._shared_table()
+                        self.crossing.back(self.ledger, shared=shared, summed=summed)
                 stack = piece.run.stack
                 self.biases[-1].begin_backward(self.ledger)
             self._backward_piece(piece)
@@ -351,43 +351,24 @@ class Step:
         tape.restart_peak()
         embedded.gradient = tape.new_gradient(embedded.size)
         tape.backward()
-        if self.crossing is not None:
-            tape.free(self._table_gradient, GRADIENT)  # added in place to what the decoder left
-        elif self._head_is_tied:
-            tape.spike(self._summed_gradient)
-            tape.free(self._table_gradient, GRADIENT)
+        shared, summed = self._shared_table()
+        if self.crossing is None:
+            tape.spike(summed)
+        else:  # added in place to what the decoder's pass has left
+            shared = table_gradient(self.model.outside, accumulating=self._accumulating)
+        tape.free(shared, GRADIENT)
         self.ledger.note_tape(tape, Phase.BACKWARD, "backward of the embedding")
         whole = self.model.outside_states.gathered
         self._note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
 
-    @property
-    def _table_gradient(self) -> Bytes:
-        """Bytes of the gradient a pass through the embedding leaves."""
-        table = self.model.outside.get("embedding")
-        if table is None or not table.trainable or self._accumulating:
-            return 0
-        return table.elements * table.width
-
-    @property
-    def _summed_gradient(self) -> Bytes:
-        """Bytes of the sum of head's and embedding's gradients where both are views, and it is made beside them."""
-        table = self.model.outside.get("embedding")
-        if table is None or not self._head_gradient_is_view(table.width):
-            return 0
-        return self._table_gradient
-
-    @property
-    def _head_is_tied(self) -> bool:
-        """Whether this stage computes logits with the embedding's own table."""
+    def _shared_table(self) -> tuple[Bytes, Bytes]:
+        """Return the bytes of the table's gradient that a pass adds to another's, and of a sum made beside them."""
         outside = self.model.outside
-        return self.stage.last and "head" not in outside and has_logits(self.job, outside)
-
-    def _head_gradient_is_view(self, width: int) -> bool:
-        """Return whether the tied head's gradient comes straight from a product, which the engine will not add to."""
-        if loss_in_use(self.job) is Loss.FUSED_LINEAR:
-            return False
-        setting = self.setting
-        return width == (setting.compute_width if setting.autocast else setting.stream_width)
+        gradient = table_gradient(outside, accumulating=self._accumulating)
+        if not head_is_tied(self.job, outside, last_stage=self.stage.last):
+            return 0, 0
+        views = gradients_are_views(self.job, self.setting, outside)
+        return gradient, gradient if views else 0
 
     def _optimizer_step(self) -> None:
         temporary = step_temporaries(self.job, self.model, self.plan)

@@ -7,7 +7,7 @@ Source: ``loss_utils.ForCausalLMLoss`` (4.46 on), the models' own losses before;
 
 from vramgate.costmodel.architecture import ModelClass
 from vramgate.costmodel.blocks.setting import Setting
-from vramgate.costmodel.operations import FP32, activation, cast, scale
+from vramgate.costmodel.operations import FP32, activation, cast, scale, soft_cap
 from vramgate.costmodel.products import unpacked_bytes
 from vramgate.costmodel.tape import CAST, DEQUANTIZED, GRADIENT, LOGITS, Tape, Tensor
 from vramgate.costmodel.weights import ACCELERATE_FRAMEWORKS, Weight
@@ -31,7 +31,7 @@ IN_OWN_FORMAT = frozenset(
 def standard_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     """Return the cross-entropy of whole logits; ``logits`` is let go."""
     if setting.architecture.logits_softcap:
-        logits = _soft_capped(tape, logits)
+        logits = soft_cap(tape, logits)
     own = _reads_own_format(setting)
     wide = cast(tape, logits, logits.width if own else FP32)
     rebinds = setting.transformers <= REBINDS_UNTIL and not own
@@ -59,17 +59,6 @@ def _reads_own_format(setting: Setting) -> bool:
 def _had_own_loss(setting: Setting) -> bool:
     last = OWN_LOSS_UNTIL.get(setting.model_type)
     return last is not None and setting.transformers <= last
-
-
-def _soft_capped(tape: Tape, logits: Tensor) -> Tensor:
-    """Return Gemma 2's capped logits: the tanh keeps its output; ``logits`` is let go."""
-    divided = scale(tape, logits)
-    tape.drop(logits)
-    capped = activation(tape, divided, saves_output=True)
-    tape.drop(divided)
-    out = scale(tape, capped)
-    tape.drop(capped)
-    return out
 
 
 def _shift_copy(tape: Tape, setting: Setting, wide: Tensor) -> Tensor:
@@ -111,7 +100,7 @@ def fused_loss(tape: Tape, setting: Setting, logits: Tensor) -> Tensor:
     is made beside it.
     """
     if setting.architecture.logits_softcap:
-        logits = _soft_capped(tape, logits)
+        logits = soft_cap(tape, logits)
     own = _had_own_loss(setting)
     wide = cast(tape, logits, logits.width if own else FP32)
     rebinds = setting.transformers <= REBINDS_UNTIL and not own
@@ -160,7 +149,7 @@ def chunked_loss(tape: Tape, setting: Setting, logits: Tensor, weight: Weight) -
     A quantised head is unpacked for each slice, while the other slices wait.
     """
     if setting.architecture.logits_softcap:
-        logits = _soft_capped(tape, logits)
+        logits = soft_cap(tape, logits)
     framework = setting.software.framework
     wide = logits
     if framework in FP32_CHUNKS:
