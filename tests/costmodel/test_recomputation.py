@@ -4,6 +4,7 @@ Bytes a token follow from the block's list in FORMULAS.md 1.2 with fused norms a
 parts that each name recomputes are Megatron's ``recompute_modules``. H, Q, K, I: widths of stream, queries, keys, MLP.
 """
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -62,11 +63,8 @@ def test_gradients_are_the_same_as_without(autocast: bool) -> None:
     for recomputed in (False, True):
         tape = a_tape(autocast=autocast)
         x = an_input(tape, WIDTH * ROWS)
-        out = (
-            recompute(tape, (x,), lambda tape=tape, x=x: _part(tape, x, job))
-            if recomputed
-            else _part(tape, x, job)
-        )
+        run = partial(_part, tape, x, job)
+        out = recompute(tape, (x,), run) if recomputed else run()
         tape.drop(x)
         tape.leave_autocast()
         run_backward(tape, out)

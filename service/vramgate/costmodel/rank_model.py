@@ -120,6 +120,8 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
         if _on_stage(module, job, stage)
     ]
     outside = held_weights(modules, job, in_block=False, trainable_layer=False)
+    if "head" in outside and architecture.tie_word_embeddings and job.method.modules_to_save:
+        outside["head"].saved_copy_bytes = 0  # its original is the embedding's table
     outside_states = weight_states(outside.values(), job)
     run_states = tuple(weight_states(run.weights.values(), job) for run in runs)
     total = outside_states
@@ -154,14 +156,27 @@ def ties_against_config(job: TrainingJob) -> bool:
     )
 
 
+HEAD_NAMES = frozenset({"lm_head", "embed_out", "output_layer"})
+"""What output layers are called: one that peft saves whole (``modules_to_save``) is no longer the embedding's table."""
+
+
 def _outside(job: TrainingJob) -> tuple[Module, ...]:
     """Return the modules outside the blocks: an output layer of its own, or none, where the framework decides."""
     architecture = job.architecture
     if ties_against_config(job):
         return tuple(module for module in architecture.outside if module.role != "head")
-    if not architecture.tie_word_embeddings or job.software.framework not in UNTIES:
+    if not architecture.tie_word_embeddings:
         return architecture.outside
-    own = linear("lm_head", Part.HEAD, "head", architecture.hidden_size, architecture.vocab_size)
+    saved = HEAD_NAMES.intersection(job.method.modules_to_save)
+    if not saved and job.software.framework not in UNTIES:
+        return architecture.outside
+    own = linear(
+        min(saved, default="lm_head"),
+        Part.HEAD,
+        "head",
+        architecture.hidden_size,
+        architecture.vocab_size,
+    )
     return (*architecture.outside, own)
 
 
