@@ -243,18 +243,17 @@ def _bias(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tenso
         return _cast_alibi(tape, setting, shape)
     boolean_since = BOOLEAN_MASK_LATER.get(setting.model_type, BOOLEAN_MASK_SINCE)
     is_cast = setting.autocast and setting.table_width != setting.compute_width
-    own = setting.transformers >= boolean_since or is_cast or not _aligned(setting)
+    own = setting.transformers >= boolean_since or is_cast
     if setting.model_type == "gemma2" and not setting.padded:
         own = shape.sliding_window is not None or is_cast
-    if not own:
-        return None
     columns = round_up(setting.sequence, BIAS_ALIGNMENT)
-    return tape.new(setting.tokens * columns, setting.compute_width, requires_grad=False)
-
-
-def _aligned(setting: Setting) -> bool:
-    """Return whether a mask's rows are as the kernel wants them; others are padded in every layer's call."""
-    return bool(np.all(setting.sequence % BIAS_ALIGNMENT == 0))
+    elements = setting.tokens * columns
+    if not own:  # shared, but for rows that the kernel wants padded: a copy in every layer
+        padded = columns != setting.sequence
+        if not np.any(padded):
+            return None
+        elements *= padded
+    return tape.new(elements, setting.compute_width, requires_grad=False)
 
 
 BIAS_ALIGNMENT = 16
