@@ -93,6 +93,15 @@ def test_a_recomputed_part_casts_its_weights_for_itself() -> None:
     assert not tape.casts
 
 
+def test_a_recomputed_part_leaves_the_cache_outside_alone() -> None:
+    tape, job = a_tape(autocast=True), a_job(precision="bf16-mixed")
+    x = an_input(tape, WIDTH * ROWS, 4)
+    linear(tape, x, a_weight(job, WIDTH, WIDTH))
+    recompute(tape, (x,), lambda: _part(tape, x, job))
+    assert len(tape.casts) == 1
+    assert tape.by[CAST] == 2 * WIDTH * WIDTH
+
+
 def test_inside_another_recomputation_nothing_is_recorded() -> None:
     tape = Tape(autocast=False, compute_width=2, recording=False)
     x = an_input(tape, WIDTH * ROWS)
