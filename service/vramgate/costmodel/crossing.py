@@ -47,13 +47,13 @@ class Crossing:
         made beside them.
         """
         gradient = self.output.size if self.output.requires_grad else 0
-        ledger.held[TEMPORARY] += gradient
+        ledger.held[TEMPORARY] = ledger.held[TEMPORARY] + gradient
         _backward(
             self.stream_tape, self.stream, ledger, "backward of the decoder's embedding", summed
         )
-        ledger.held[GRADIENT] -= shared
-        ledger.held[TEMPORARY] -= gradient
-        ledger.held[ACTIVATION] -= self.output.size
+        ledger.held[GRADIENT] = ledger.held[GRADIENT] - shared
+        ledger.held[TEMPORARY] = ledger.held[TEMPORARY] - gradient
+        ledger.held[ACTIVATION] = ledger.held[ACTIVATION] - self.output.size
         _backward(self.memory_tape, self.output, ledger, "backward of the encoder's output", 0)
 
 
@@ -66,7 +66,7 @@ def _backward(tape: Tape, out: Tensor, ledger: Ledger, label: str, summed: Bytes
     tape.backward()
     tape.spike(summed)
     ledger.note_tape(tape, Phase.BACKWARD, label)
-    ledger.held[GRADIENT] += tape.by[GRADIENT]
+    ledger.held[GRADIENT] = ledger.held[GRADIENT] + tape.by[GRADIENT]
 
 
 def cross_over(
@@ -89,7 +89,7 @@ def cross_over(
     ledger.note_tape(memory_tape, Phase.FORWARD, "encoder's output")
     memory_tape.drop(output)
     ledger.hold(memory_tape.by)
-    ledger.held[ACTIVATION] += output.size
+    ledger.held[ACTIVATION] = ledger.held[ACTIVATION] + output.size
     stream_tape = new_tape(decoder)
     stream_tape.accumulating = accumulating
     begun = decoder_embedding(stream_tape, decoder, outside)
@@ -110,20 +110,22 @@ class SpanningBias:
 
     def begin(self, ledger: Ledger) -> None:
         """Hold the bias while the stack runs forward."""
-        ledger.held[TEMPORARY] += self.size
+        ledger.held[TEMPORARY] = ledger.held[TEMPORARY] + self.size
 
     def end(self, ledger: Ledger) -> None:
         """Let go what no checkpoint keeps."""
-        ledger.held[TEMPORARY] += self.kept - self.size
+        ledger.held[TEMPORARY] = ledger.held[TEMPORARY] + (self.kept - self.size)
 
     def begin_backward(self, ledger: Ledger) -> None:
         """Hold the bias's gradient while the stack runs backward."""
         if self.trains:
-            ledger.held[TEMPORARY] += self.size
+            ledger.held[TEMPORARY] = ledger.held[TEMPORARY] + self.size
 
     def end_backward(self, ledger: Ledger) -> None:
         """Let the gradient and what was kept go."""
-        ledger.held[TEMPORARY] -= self.kept + (self.size if self.trains else 0)
+        ledger.held[TEMPORARY] = ledger.held[TEMPORARY] - (
+            self.kept + (self.size if self.trains else 0)
+        )
 
 
 def spanning_bias(job: TrainingJob, setting: Setting, stack: Stack) -> SpanningBias:

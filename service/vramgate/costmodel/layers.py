@@ -72,7 +72,7 @@ def _every_few(segment: Segment, between: Segment, every: int) -> Segment:
     others = (every - 1) * between.kept_bytes
     high = segment.backward
     parts = high.parts.copy()
-    parts[ACTIVATION] += others
+    parts[ACTIVATION] = parts[ACTIVATION] + others
     return replace(
         segment,
         kept=[ceil_div(size, every) for size in segment.kept],

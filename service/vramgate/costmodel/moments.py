@@ -69,7 +69,7 @@ class Ledger:
     def hold(self, parts: Parts, count: int = 1) -> None:
         """Add ``count`` times ``parts`` to what is held; a negative count lets it go."""
         for index, size in enumerate(parts):
-            self.held[index] += count * size
+            self.held[index] = self.held[index] + (count * size)
 
     def add_static(self, component: Component, size: Bytes) -> None:
         """Add bytes that stay for the rest of the step."""
@@ -89,7 +89,7 @@ class Ledger:
                 (Component.COMMUNICATION_BUFFERS, extra.buffers),
             ):
                 components[component] = components.get(component, 0) + size
-                total += size
+                total = total + size
         kept = tuple(
             KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
             for piece in self.pieces

@@ -272,8 +272,9 @@ def _keep_magnitude_gradient(tape: Tape, adapter: Adapter) -> None:
 def _times_vector(tape: Tape, x: Tensor) -> Tensor:
     """Return ``x`` times a vector that trains, for whose gradient ``x`` is saved."""
     out = tape.new(x.elements, x.width, requires_grad=True)
-    tape.save(x)
-    tape.record_saving(_times_vector_backward, out, x)
+    if out.requires_grad:
+        tape.save(x)
+        tape.record_saving(_times_vector_backward, out, x)
     return out
 
 

@@ -128,7 +128,9 @@ class Step:
 
     def _embed(self) -> tuple[Tape, Tensor]:
         setting = self.setting
-        self.ledger.held[ACTIVATION] += rotary_table_bytes(setting) + shared_mask_bytes(setting)
+        self.ledger.held[ACTIVATION] = self.ledger.held[ACTIVATION] + (
+            rotary_table_bytes(setting) + shared_mask_bytes(setting)
+        )
         checkpointing = self.job.checkpointing
         hooked = checkpointing.mode is CheckpointMode.FULL and (
             checkpointing.reentrant
@@ -203,10 +205,12 @@ class Step:
             self.offloaded_bytes += count * segment.offloaded
             before = count - 1
             self.ledger.hold(segment.kept, before)
-            self.ledger.held[CAST] += before * segment.casts_until_forward_ends
+            self.ledger.held[CAST] = self.ledger.held[CAST] + (
+                before * segment.casts_until_forward_ends
+            )
             self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
             self.ledger.hold(segment.kept)
-            self.ledger.held[CAST] += segment.casts_until_forward_ends
+            self.ledger.held[CAST] = self.ledger.held[CAST] + segment.casts_until_forward_ends
             self.ledger.pieces.append(
                 Piece(run=run, states=states, count=count, segment=segment, waiting=count)
             )
@@ -245,7 +249,7 @@ class Step:
         kept: Parts = [0] * CATEGORIES
         for piece in self.ledger.pieces:
             for index, size in enumerate(piece.segment.kept):
-                kept[index] += piece.count * size
+                kept[index] = kept[index] + (piece.count * size)
         activations = ceil_div(others * sum(kept), chunks)
         self.ledger.add_static(Component.ACTIVATIONS, activations)
 
@@ -265,7 +269,9 @@ class Step:
     def _drop_casts(self) -> None:
         """Leave autocast: its cached weight copies go, where no operation saved them."""
         for piece in self.ledger.pieces:
-            self.ledger.held[CAST] -= piece.count * piece.segment.casts_until_forward_ends
+            self.ledger.held[CAST] = self.ledger.held[CAST] - (
+                piece.count * piece.segment.casts_until_forward_ends
+            )
 
     def _head(self) -> None:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
@@ -281,8 +287,8 @@ class Step:
         self._drop_casts_of_forward()
         self.ledger.note(Phase.LOSS, "backward of the loss", head.loss_backward)
         self.ledger.note(Phase.BACKWARD, "backward of the output layer", head.backward)
-        self.ledger.held[GRADIENT] += head.gradients
-        self.ledger.held[LOGITS] += head.outputs
+        self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + head.gradients
+        self.ledger.held[LOGITS] = self.ledger.held[LOGITS] + head.outputs
 
     def _drop_casts_of_forward(self) -> None:
         self._drop_casts()
@@ -304,16 +310,20 @@ class Step:
         if count > 1:
             if self.plan.keeps_inputs:
                 # The hooks of frozen flat parameters hold every block's input, and its gradient, to the end.
-                self.ledger.held[ACTIVATION] += (count - 1) * segment.stream_bytes
-                self.ledger.held[TEMPORARY] += max(count - 2, 0) * segment.stream_bytes
+                self.ledger.held[ACTIVATION] = self.ledger.held[ACTIVATION] + (
+                    (count - 1) * segment.stream_bytes
+                )
+                self.ledger.held[TEMPORARY] = self.ledger.held[TEMPORARY] + (
+                    max(count - 2, 0) * segment.stream_bytes
+                )
             self.ledger.hold(segment.kept, 1 - count)
             piece.waiting = 0
-            self.ledger.held[GRADIENT] += (count - 1) * left
+            self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + ((count - 1) * left)
             self.ledger.note(Phase.BACKWARD, label, segment.backward, extra)
         self._note_flattening(
             label, segment.gradients, segment.gradients, segment.stream_bytes, extra
         )
-        self.ledger.held[GRADIENT] += left
+        self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + left
 
     def _note_flattening(
         self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, extra: Extra | None = None

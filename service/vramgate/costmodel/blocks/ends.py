@@ -108,11 +108,18 @@ def embedding(
     architecture = setting.architecture
     if architecture.decoder.name == VISION:
         return patches_embedded(tape, setting, weights)
-    weight = weights["embedding"]
+    weight = weights.get("embedding")
+    if weight is None:  # what a model's own front makes of sound or images
+        return tape.new(
+            setting.tokens * architecture.hidden_size,
+            setting.stream_width,
+            requires_grad=input_requires_grad,
+        )
     elements = setting.tokens * weight.out_features
     requires_grad = weight.trainable or input_requires_grad
     stream = tape.new(elements, weight.width, requires_grad=requires_grad)
-    tape.record_saving(looked_up_backward, stream, weight)
+    if stream.requires_grad:
+        tape.record_saving(looked_up_backward, stream, weight)
     if "token_type_embedding" in weights:
         return _projected(tape, weights, with_token_types(tape, setting, weights, stream))
     if "position_embedding" in weights:
