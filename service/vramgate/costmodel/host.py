@@ -5,6 +5,7 @@ gradient: 16 bytes a parameter); bitsandbytes paged optimizers (managed memory t
 """
 
 from vramgate.costmodel.components.optimizer_states import PAGED
+from vramgate.costmodel.rest import on_card
 from vramgate.costmodel.step import Step
 from vramgate.units import Bytes, smallest
 
@@ -17,11 +18,13 @@ def host_bytes(step: Step) -> Bytes:
     sharding = job.sharding
     rank: Bytes = step.offloaded_bytes
     if sharding.offload_optimizer == "cpu":
-        held = states.optimizer + states.master + FP32_BYTES * states.trainable
-        rank += plan.optimizer_share(held)
+        held = plan.optimizer_share(
+            states.optimizer + states.master + FP32_BYTES * states.trainable
+        )
+        rank = rank + held - on_card(job, held)
     if sharding.offload_parameters == "cpu":
-        rank += plan.weights_share(states.weights)
+        rank = rank + plan.weights_share(states.weights)
     if job.optimizer.name in PAGED:
-        rank += plan.optimizer_share(states.optimizer)
+        rank = rank + plan.optimizer_share(states.optimizer)
     ranks = smallest(job.hardware.devices, job.hardware.devices_per_node)
     return rank * ranks

@@ -50,7 +50,8 @@ def memory_layers(step: Step, peak: Moment, coefficients: Coefficients) -> Memor
     workspaces = workspace_bytes(job)
     fragmentation = fraction_of(peak.bytes, _fragmentation(job, coefficients))
     required = peak.bytes + fragmentation + workspaces + outside
-    reserved = peak.bytes + workspaces + _cached(step, peak, coefficients) + _pools(step, peak)
+    cached = largest(fragmentation, _cached(step, peak, coefficients))
+    reserved = peak.bytes + workspaces + cached + _pools(step, peak)
     card = job.hardware.device
     if card is not None:
         reserved = smallest(reserved, card.usable_bytes - outside)

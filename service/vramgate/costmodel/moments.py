@@ -47,14 +47,6 @@ class Piece:
         return self.segment.kept[ACTIVATION]
 
 
-@dataclass(slots=True, kw_only=True)
-class Extra:
-    """What sharding adds to a moment."""
-
-    gathered: Bytes = 0
-    buffers: Bytes = 0
-
-
 @dataclass(slots=True)
 class Ledger:
     """What is alive while a step runs, and the moments noted of it."""
@@ -75,21 +67,16 @@ class Ledger:
         """Add bytes that stay for the rest of the step."""
         self.static[component] = self.static.get(component, 0) + size
 
-    def note(self, phase: Phase, label: str, high: High, extra: Extra | None = None) -> None:
-        """Note a moment: ``high`` stands on what is held, and on both what sharding adds."""
+    def note(self, phase: Phase, label: str, high: High, gathered: Bytes = 0) -> None:
+        """Note a moment: ``high`` stands on what is held, and on both the parameters that sharding has gathered."""
         components = dict(self.static)
         for index in range(CATEGORIES):
             size = self.held[index] + high.parts[index]
             component = COMPONENT_OF[index]
             components[component] = components.get(component, 0) + size
-        total = sum(self.static.values()) + sum(self.held) + high.bytes
-        if extra is not None:
-            for component, size in (
-                (Component.GATHERED_PARAMETERS, extra.gathered),
-                (Component.COMMUNICATION_BUFFERS, extra.buffers),
-            ):
-                components[component] = components.get(component, 0) + size
-                total = total + size
+        own = components.get(Component.GATHERED_PARAMETERS, 0)
+        components[Component.GATHERED_PARAMETERS] = own + gathered
+        total = sum(self.static.values()) + sum(self.held) + high.bytes + gathered
         kept = tuple(
             KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
             for piece in self.pieces

@@ -6,6 +6,8 @@ experts are dealt out whole. Norms and routers are not split. Shares round up.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from vramgate.costmodel.architecture import (
     Attention,
     Block,
@@ -57,11 +59,11 @@ class PipelineStage:
     """Virtual stages the layers of this stage are cut into."""
 
 
-def module_share(module: Module, layout: Parallelism) -> Module:
-    """Return the part of a module that one rank holds."""
+def module_share(module: Module, layout: Parallelism, expert_ranks: int = 1) -> Module:
+    """Return the part of a module that one rank holds; each expert is split over ``expert_ranks``."""
     ranks = layout.tensor_parallel_size
     if module.role in EXPERT_ROLES:
-        return _expert_share(module, layout)
+        return _expert_share(module, layout, expert_ranks)
     if module.role in COLUMN_ROLES:
         out_features = ceil_div(module.out_features, ranks)
         return replace(
@@ -79,22 +81,43 @@ def module_share(module: Module, layout: Parallelism) -> Module:
     return module
 
 
-def _expert_share(module: Module, layout: Parallelism) -> Module:
-    """Deal experts to the expert-parallel ranks; what is left of the tensor group splits each expert."""
+def expert_tensor_ranks(job: TrainingJob) -> int:
+    """Return over how many ranks each expert is split: the tensor group, where the devices suffice (Megatron's ETP)."""
+    layout = job.parallelism
+    ranks = layout.tensor_parallel_size
+    needed = ranks * layout.pipeline_parallel_size * layout.expert_parallel_size
+    return ranks if np.all(job.hardware.devices % needed == 0) else 1
+
+
+def _expert_share(module: Module, layout: Parallelism, ranks: int) -> Module:
+    """Deal experts to the expert-parallel ranks, and split each over ``ranks``."""
     experts = ceil_div(module.copies, layout.expert_parallel_size)
-    return replace(module, copies=experts)
+    if module.role == "expert_down":
+        in_features, out_features = ceil_div(module.in_features, ranks), module.out_features
+        bias = module.bias
+    else:
+        in_features, out_features = module.in_features, ceil_div(module.out_features, ranks)
+        bias = ceil_div(module.bias, ranks)
+    return replace(
+        module,
+        copies=experts,
+        in_features=in_features,
+        out_features=out_features,
+        weight=in_features * out_features,
+        bias=bias,
+    )
 
 
-def block_share(block: Block, layout: Parallelism) -> Block:
-    """Return the part of a block that one rank computes."""
+def block_share(block: Block, layout: Parallelism, expert_ranks: int) -> Block:
+    """Return the part of a block that one rank computes; each expert is split over ``expert_ranks``."""
     ranks = layout.tensor_parallel_size
     return replace(
         block,
-        modules=tuple(module_share(module, layout) for module in block.modules),
+        modules=tuple(module_share(module, layout, expert_ranks) for module in block.modules),
         attention=_attention_share(block.attention, ranks),
         cross_attention=_attention_share(block.cross_attention, ranks),
         feed_forward=_feed_forward_share(block.feed_forward, ranks),
-        experts=_experts_share(block.experts, layout),
+        experts=_experts_share(block.experts, layout, expert_ranks),
     )
 
 
@@ -115,12 +138,13 @@ def _feed_forward_share(shape: FeedForward | None, ranks: int) -> FeedForward | 
     return replace(shape, intermediate_size=ceil_div(shape.intermediate_size, ranks))
 
 
-def _experts_share(shape: Experts | None, layout: Parallelism) -> Experts | None:
+def _experts_share(shape: Experts | None, layout: Parallelism, ranks: int) -> Experts | None:
     if shape is None:
         return None
     return replace(
         shape,
         num_experts=ceil_div(shape.num_experts, layout.expert_parallel_size),
+        intermediate_size=ceil_div(shape.intermediate_size, ranks),
         shared=_feed_forward_share(shape.shared, layout.tensor_parallel_size),
     )
 

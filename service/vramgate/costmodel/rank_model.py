@@ -7,7 +7,13 @@ from itertools import groupby, pairwise
 from vramgate.costmodel.architecture import Block, Module, ModuleKind, Part, Stack, linear
 from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
 from vramgate.costmodel.job import MethodKind, Task, TrainingJob
-from vramgate.costmodel.parallelism import PipelineStage, block_share, module_share
+from vramgate.costmodel.parallelism import (
+    EXPERT_ROLES,
+    PipelineStage,
+    block_share,
+    expert_tensor_ranks,
+    module_share,
+)
 from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Weight, held_weights
 
 FP32_BYTES = 4
@@ -100,6 +106,8 @@ class RankModel:
     runs: tuple[LayerRun, ...]
     outside: dict[str, Weight]
     states: States
+    expert_states: States
+    """The part of ``states`` that expert parallelism deals out: fewer ranks hold the same of it."""
     run_states: tuple[States, ...]
     """States of one layer of each run."""
     outside_states: States
@@ -124,13 +132,17 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
         outside["head"].saved_copy_bytes = 0  # its original is the embedding's table
     outside_states = weight_states(outside.values(), job)
     run_states = tuple(weight_states(run.weights.values(), job) for run in runs)
-    total = outside_states
+    total, of_experts = outside_states, States()
     for run, states in zip(runs, run_states, strict=True):
         total = total.plus(states.times(run.count))
+        experts = (weight for weight in run.weights.values() if weight.module.role in EXPERT_ROLES)
+        if job.parallelism.expert_parallel_size > 1:
+            of_experts = of_experts.plus(weight_states(experts, job).times(run.count))
     return RankModel(
         runs=tuple(runs),
         outside=outside,
         states=total,
+        expert_states=of_experts,
         run_states=run_states,
         outside_states=outside_states,
     )
@@ -204,7 +216,7 @@ def _runs(stack: Stack, job: TrainingJob, *, start: int, stop: int | None) -> li
             kind, trains_here = key
             block = stack.blocks[kind]
             if _splits(job):
-                block = block_share(block, job.parallelism)
+                block = block_share(block, job.parallelism, expert_tensor_ranks(job))
             weights = held_weights(block.modules, job, in_block=True, trainable_layer=trains_here)
             held[key] = LayerRun(stack=stack, block=block, weights=weights, count=1)
         run = held[key]

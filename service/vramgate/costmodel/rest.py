@@ -24,21 +24,35 @@ def resting_components(
     job: TrainingJob, setting: Setting, model: RankModel, plan: ShardPlan
 ) -> dict[Component, Bytes]:
     """Return the bytes that are there for the whole step, gradients aside."""
-    states, offload = model.states, job.sharding
-    on_card = 1 if offload.offload_optimizer == "none" else 0
-    optimizer = plan.optimizer_share(states.optimizer) * on_card
-    weights = plan.weights_share(states.weights) + states.replicated
+    states, experts, offload = model.states, model.expert_states, job.sharding
+    optimizer = plan.optimizer_share(states.optimizer, experts.optimizer)
+    master = plan.optimizer_share(states.master, experts.master)
+    weights = plan.weights_share(states.weights, experts.weights) + states.replicated
+    if job.parallelism.pipeline_schedule == BIDIRECTIONAL:
+        weights = 2 * weights
     if offload.offload_parameters != "none":
         weights = states.replicated
     weights += _reference_bytes(job, model, plan)
     return {
         Component.WEIGHTS: weights + buffer_bytes(setting),
-        Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else optimizer,
-        Component.MASTER_WEIGHTS: plan.optimizer_share(states.master) * on_card,
+        Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else on_card(job, optimizer),
+        Component.MASTER_WEIGHTS: on_card(job, master),
         Component.ACTIVATIONS: input_bytes(setting),
         Component.GATHERED_PARAMETERS: _root_bytes(model, plan) + plan.gathered_bytes,
         Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
     }
+
+
+BIDIRECTIONAL = "dualpipe"
+"""The schedule in which every rank holds two stages (DeepSeek-V3, arXiv 2412.19437)."""
+
+
+def on_card(job: TrainingJob, size: Bytes) -> Bytes:
+    """Return what offloading leaves of optimizer states on the card."""
+    if job.sharding.offload_optimizer == "none":
+        return size
+    thousandths = round(1000 * job.sharding.offload_fraction)
+    return size * (1000 - thousandths) // 1000
 
 
 def loaded(job: TrainingJob, setting: Setting, model: RankModel, weights: Bytes) -> Moment:
@@ -71,6 +85,8 @@ def _reference_bytes(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
 def _root_bytes(model: RankModel, plan: ShardPlan) -> Bytes:
     if not plan.gathers or plan.implementation not in GATHERS_ROOT:
         return 0
+    if plan.one_unit:
+        return model.states.gathered
     return model.outside_states.gathered
 
 
@@ -88,7 +104,12 @@ def resting_gradients(job: TrainingJob, model: RankModel, plan: ShardPlan) -> By
         return model.states.gathered
     if job.sharding.offload_optimizer != "none" and plan.shards_gradients:
         return 0
-    return plan.gradients_share(model.states.gradients)
+    return shared_gradients(model, plan)
+
+
+def shared_gradients(model: RankModel, plan: ShardPlan) -> Bytes:
+    """Return a rank's share of all gradients."""
+    return plan.gradients_share(model.states.gradients, model.expert_states.gradients)
 
 
 DEEPSPEED_SUB_GROUP = 1_000_000_000
@@ -103,24 +124,26 @@ def step_temporaries(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     states = model.states
     every = states.one_state
     if plan.implementation is ShardingImplementation.DEEPSPEED and plan.stage:
-        return _partition_temporaries(job, plan, every)
+        return _partition_temporaries(
+            job, plan, plan.optimizer_share(every, model.expert_states.one_state)
+        )
     return step_temporary_bytes(
         job.optimizer,
-        all_states_bytes=plan.optimizer_share(every),
+        all_states_bytes=plan.optimizer_share(every, model.expert_states.one_state),
         largest_bytes=plan.optimizer_share(states.largest_state),
         largest_update_bytes=plan.optimizer_share(states.largest_update),
         torch_version=job.software.torch,
     )
 
 
-def _partition_temporaries(job: TrainingJob, plan: ShardPlan, every: Bytes) -> Bytes:
+def _partition_temporaries(job: TrainingJob, plan: ShardPlan, share: Bytes) -> Bytes:
     """Return what DeepSpeed's step needs: the gradients of its flat partition put together, then raised to fp32.
 
     The 16-bit ones are let go before the update. ZeRO-3 does so for a sub-group at a time.
     Source: DeepSpeed ``stage_1_and_2.py`` (``step``) and ``stage3.py`` (``_prepare_fp32_grad_for_sub_group``).
     """
     width = job.precision.optimizer_states.bytes
-    elements = plan.optimizer_share(every) // width
+    elements = share // width
     if plan.stage >= SHARDS_WEIGHTS:
         elements = smallest(elements, DEEPSPEED_SUB_GROUP)
     update = step_temporary_bytes(

@@ -13,7 +13,8 @@ from vramgate.costmodel.job import (
     ShardingImplementation,
     TrainingJob,
 )
-from vramgate.units import Bytes, Count, ceil_div, smallest
+from vramgate.costmodel.parallelism import expert_tensor_ranks
+from vramgate.units import Bytes, Count, ceil_div, largest, smallest
 
 SHARDS_OPTIMIZER, SHARDS_GRADIENTS, SHARDS_WEIGHTS = 1, 2, 3
 """The ZeRO stage from which each of them is sharded."""
@@ -34,8 +35,14 @@ class ShardPlan:
     stage: int
     ranks: Count
     """Ranks a shard is spread over."""
+    expert_ranks: Count
+    """Ranks that the states of one expert are spread over (expert data parallelism)."""
     gathers: bool
     """Parameters are gathered unit by unit (stage 3)."""
+    one_unit: bool
+    """The whole model is one unit: gathered from its first use to its last."""
+    keeps_gathered: bool
+    """Blocks stay gathered from forward to backward."""
     backward_units: int
     """Gathered blocks alive while one block runs backward."""
     forward_units: int
@@ -45,8 +52,6 @@ class ShardPlan:
     """FSDP 1: a unit's gradients are made one by one, then concatenated into the flat parameter's gradient."""
     accumulates_whole: bool
     """Gradients stay unsharded between micro-batches (``no_sync``)."""
-    bucket_bytes: Bytes
-    """Communication buckets that live through backward."""
     standing_buffer_bytes: Bytes
     """Communication buffers that are never given back."""
     gathered_bytes: Bytes
@@ -57,17 +62,22 @@ class ShardPlan:
         """Whether a rank keeps only its share of the gradients."""
         return self.stage >= SHARDS_GRADIENTS
 
-    def weights_share(self, size: Bytes) -> Bytes:
-        """Return a rank's share of parameters at rest."""
-        return ceil_div(size, self.ranks) if self.stage >= SHARDS_WEIGHTS else size
+    def weights_share(self, size: Bytes, of_experts: Bytes = 0) -> Bytes:
+        """Return a rank's share of parameters at rest; ``of_experts``: the part that expert parallelism deals out."""
+        return self._share(size, of_experts, from_stage=SHARDS_WEIGHTS)
 
-    def gradients_share(self, size: Bytes) -> Bytes:
+    def gradients_share(self, size: Bytes, of_experts: Bytes = 0) -> Bytes:
         """Return a rank's share of gradients at rest."""
-        return ceil_div(size, self.ranks) if self.stage >= SHARDS_GRADIENTS else size
+        return self._share(size, of_experts, from_stage=SHARDS_GRADIENTS)
 
-    def optimizer_share(self, size: Bytes) -> Bytes:
+    def optimizer_share(self, size: Bytes, of_experts: Bytes = 0) -> Bytes:
         """Return a rank's share of optimizer states and master weights."""
-        return ceil_div(size, self.ranks) if self.stage >= SHARDS_OPTIMIZER else size
+        return self._share(size, of_experts, from_stage=SHARDS_OPTIMIZER)
+
+    def _share(self, size: Bytes, of_experts: Bytes, *, from_stage: int) -> Bytes:
+        if self.stage < from_stage:
+            return size
+        return ceil_div(size - of_experts, self.ranks) + ceil_div(of_experts, self.expert_ranks)
 
 
 def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) -> ShardPlan:
@@ -86,32 +96,38 @@ def shard_plan(job: TrainingJob, *, parameters: Count, gradient_bytes: Bytes) ->
         implementation=implementation,
         stage=stage,
         ranks=ranks,
+        expert_ranks=_expert_ranks(job, ranks),
         gathers=stage >= SHARDS_WEIGHTS,
+        one_unit=fully and sharding.wrap == "none",
+        keeps_gathered=fully and not sharding.reshard_after_forward,
         backward_units=1 if reentrant else 2,
         forward_units=2,
         keeps_inputs=implementation is ShardingImplementation.FSDP and adapters and reentrant,
         flattens_gradients=implementation is ShardingImplementation.FSDP
         and job.method.kind is MethodKind.FULL,
         accumulates_whole=fully and not sharding.sync_each_micro_batch and accumulates,
-        bucket_bytes=_bucket_bytes(job, gradient_bytes),
         standing_buffer_bytes=_standing_bytes(job, gradient_bytes),
         gathered_bytes=_live_bytes(job, parameters),
     )
 
 
-def _bucket_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
-    """Return bytes of the buckets that appear in backward: DDP's hold a second copy of every gradient."""
-    if job.sharding.implementation is ShardingImplementation.DDP:
-        return gradient_bytes
-    return 0 * gradient_bytes
+def _expert_ranks(job: TrainingJob, ranks: Count) -> Count:
+    layout = job.parallelism
+    if layout.expert_parallel_size == 1:
+        return ranks
+    group = layout.expert_parallel_size * layout.pipeline_parallel_size * expert_tensor_ranks(job)
+    return largest(1, job.hardware.devices // group)
 
 
 def _standing_bytes(job: TrainingJob, gradient_bytes: Bytes) -> Bytes:
-    """Return bytes of DeepSpeed's reduction buckets, allocated whole whatever there is to reduce.
+    """Return bytes of buckets that are never given back.
 
-    Twice where reduction overlaps backward, the default of stage 3 (``overlap_comm``).
+    DDP's hold a second copy of every gradient. DeepSpeed's are allocated whole whatever there is to reduce, twice where
+    reduction overlaps backward, the default of stage 3 (``overlap_comm``).
     """
     sharding = job.sharding
+    if sharding.implementation is ShardingImplementation.DDP:
+        return gradient_bytes
     if sharding.implementation is not ShardingImplementation.DEEPSPEED or not sharding.zero_stage:
         return 0 * gradient_bytes
     buffers = 2 if sharding.zero_stage >= SHARDS_WEIGHTS else 1

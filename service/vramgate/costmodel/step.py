@@ -30,7 +30,7 @@ from vramgate.costmodel.job import (
     TrainingJob,
 )
 from vramgate.costmodel.layers import layer_segment
-from vramgate.costmodel.moments import Extra, Ledger, Moment, Piece
+from vramgate.costmodel.moments import Ledger, Moment, Piece
 from vramgate.costmodel.parallelism import PipelineStage
 from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
 from vramgate.costmodel.rest import (
@@ -38,6 +38,7 @@ from vramgate.costmodel.rest import (
     loaded,
     resting_components,
     resting_gradients,
+    shared_gradients,
     step_temporaries,
 )
 from vramgate.costmodel.segments import (
@@ -192,7 +193,7 @@ class Step:
             self.biases.pop().end_backward(self.ledger)
 
     def _forward_run(self, run: LayerRun, states: States) -> None:
-        extra = self._gathered(states, self.plan.forward_units)
+        gathered = self._gathered(states, self.plan.forward_units)
         left = run.count
         while left:
             entered = self.stream_requires_grad, self.setting.stream_width
@@ -202,25 +203,32 @@ class Step:
             same = entered == (self.stream_requires_grad, self.setting.stream_width)
             count = left if same else 1
             left -= count
-            self.offloaded_bytes += count * segment.offloaded
+            self.offloaded_bytes = self.offloaded_bytes + count * segment.offloaded
+            self._keep_gathered(states, count)
             before = count - 1
             self.ledger.hold(segment.kept, before)
             self.ledger.held[CAST] = self.ledger.held[CAST] + (
                 before * segment.casts_until_forward_ends
             )
-            self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, extra)
+            self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, gathered)
             self.ledger.hold(segment.kept)
             self.ledger.held[CAST] = self.ledger.held[CAST] + segment.casts_until_forward_ends
             self.ledger.pieces.append(
                 Piece(run=run, states=states, count=count, segment=segment, waiting=count)
             )
 
-    def _gathered(self, states: States, units: int) -> Extra | None:
-        """Return the gathered blocks alive while one of them runs."""
+    def _gathered(self, states: States, units: int) -> Bytes:
+        """Return the gathered blocks alive while one of them runs, beyond those that stay gathered."""
         plan = self.plan
-        if not plan.gathers or plan.implementation is ShardingImplementation.DEEPSPEED:
-            return None
-        return Extra(gathered=units * states.gathered)
+        by_unit = plan.gathers and plan.implementation is not ShardingImplementation.DEEPSPEED
+        if not by_unit or plan.one_unit or plan.keeps_gathered:
+            return 0
+        return units * states.gathered
+
+    def _keep_gathered(self, states: States, count: int) -> None:
+        """Let blocks that are not sharded again after forward stay gathered (a negative count: no more)."""
+        if self.plan.gathers and self.plan.keeps_gathered and not self.plan.one_unit:
+            self.ledger.add_static(Component.GATHERED_PARAMETERS, count * states.gathered)
 
     def _segment(self, run: LayerRun) -> Segment:
         segment = layer_segment(
@@ -251,7 +259,7 @@ class Step:
             for index, size in enumerate(piece.segment.kept):
                 kept[index] = kept[index] + (piece.count * size)
         activations = ceil_div(others * sum(kept), chunks)
-        self.ledger.add_static(Component.ACTIVATIONS, activations)
+        self.ledger.held[ACTIVATION] = self.ledger.held[ACTIVATION] + activations
 
     def _hold_lingering(self) -> None:
         """Add the 4-bit products' inputs of the micro-batch before, which hang on its loss until that is replaced.
@@ -299,14 +307,15 @@ class Step:
         segment, count = piece.segment, piece.count
         if not segment.requires_grad:
             self.ledger.hold(segment.kept, -count)
+            self._keep_gathered(piece.states, -count)
             piece.waiting = 0
             return
         left = self._gradients_left(piece)
-        extra = self._backward_extra(piece)
+        gathered = self._gathered(piece.states, self.plan.backward_units)
         label = _name(piece.run, "backward")
         self.ledger.hold(segment.kept, -1)
         piece.waiting = count - 1
-        self.ledger.note(Phase.BACKWARD, label, segment.backward, extra)
+        self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
         if count > 1:
             if self.plan.keeps_inputs:
                 # The hooks of frozen flat parameters hold every block's input, and its gradient, to the end.
@@ -317,16 +326,18 @@ class Step:
                     max(count - 2, 0) * segment.stream_bytes
                 )
             self.ledger.hold(segment.kept, 1 - count)
+            self._keep_gathered(piece.states, 1 - count)
             piece.waiting = 0
             self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + ((count - 1) * left)
-            self.ledger.note(Phase.BACKWARD, label, segment.backward, extra)
+            self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
         self._note_flattening(
-            label, segment.gradients, segment.gradients, segment.stream_bytes, extra
+            label, segment.gradients, segment.gradients, segment.stream_bytes, gathered
         )
+        self._keep_gathered(piece.states, -1)
         self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + left
 
     def _note_flattening(
-        self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, extra: Extra | None = None
+        self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, gathered: Bytes = 0
     ) -> None:
         """Note the end of a unit's backward in FSDP 1: its gradients as made, and all of them in one tensor."""
         if not self.plan.flattens_gradients:
@@ -334,7 +345,7 @@ class Step:
         parts: Parts = [0] * CATEGORIES
         parts[GRADIENT], parts[TEMPORARY] = made, flat + stream_bytes
         high = High(bytes=made + flat + stream_bytes, parts=parts)
-        self.ledger.note(Phase.BACKWARD, f"{label}, gradients made flat", high, extra)
+        self.ledger.note(Phase.BACKWARD, f"{label}, gradients made flat", high, gathered)
 
     def _gradients_left(self, piece: Piece) -> Bytes:
         """Return the gradients one block leaves behind: all of them, or the rank's share."""
@@ -345,14 +356,6 @@ class Step:
         if self.job.sharding.offload_optimizer != "none":
             return 0
         return self.plan.gradients_share(piece.states.gradients)
-
-    def _backward_extra(self, piece: Piece) -> Extra | None:
-        extra = self._gathered(piece.states, self.plan.backward_units)
-        buffers = self.plan.bucket_bytes
-        if extra is None:
-            return Extra(buffers=buffers)
-        extra.buffers = buffers
-        return extra
 
     def _embed_backward(self, tape: Tape, embedded: Tensor) -> None:
         if not embedded.requires_grad:
@@ -383,6 +386,9 @@ class Step:
     def _optimizer_step(self) -> None:
         temporary = step_temporaries(self.job, self.model, self.plan)
         self.ledger.held = [0] * CATEGORIES
+        self.ledger.static[Component.GATHERED_PARAMETERS] = 0
+        if self.plan.accumulates_whole:  # the last backward has reduced them
+            self.ledger.static[Component.GRADIENTS] = shared_gradients(self.model, self.plan)
         if not self.resident_gradients and not self.job.optimizer.in_backward:
             self.ledger.held[GRADIENT] = resting_gradients(self.job, self.model, self.plan)
         parts: Parts = [0] * CATEGORIES
