@@ -2,6 +2,7 @@
 
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import CheckpointMode, ShardingImplementation, Task, TrainingJob
+from vramgate.costmodel.parallelism import expert_tensor_ranks
 from vramgate.costmodel.weights import is_mixed_sharding, trainable_widths
 from vramgate.units import Count, ceil_div
 
@@ -35,6 +36,7 @@ def setting_of(job: TrainingJob) -> Setting:
         fused_kernels=_kernels_in_use(job),
         software=job.software,
         recomputes=_recomputed_parts(job),
+        whole_experts=expert_tensor_ranks(job) == 1,
         context_ranks=job.parallelism.context_parallel_size,
         sequence_ranks=job.parallelism.tensor_parallel_size
         if job.parallelism.sequence_parallel

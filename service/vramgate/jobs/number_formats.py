@@ -72,7 +72,7 @@ def find_precision(
         "precision.gradients", _gradients(setting, sharding, trainable, master=master)
     )
     states = formats.optimizer_states or setting.ledger.take(
-        "precision.optimizer_states", _states(trainable, optimizer, master=master)
+        "precision.optimizer_states", _states(setting, trainable, optimizer, master=master)
     )
     return Precision(
         weights=formats.weights or Dtype.FP32,
@@ -188,14 +188,27 @@ def _gradients(
     return Default(trainable, "DeepSpeed default (grad_accum_dtype)")
 
 
-def _states(trainable: Dtype, optimizer: OptimizerName, *, master: bool) -> Default[Dtype]:
+def _states(
+    setting: Setting, trainable: Dtype, optimizer: OptimizerName, *, master: bool
+) -> Default[Dtype]:
     if master:
+        full = setting.said.method.kind in {None, MethodKind.FULL}
+        trained_with = (setting.framework, setting.model.architecture.model_type)
+        if full and trained_with in _BF16_MOMENTS:
+            return Default(Dtype.BF16, _BF16_MOMENTS[trained_with])
         return Default(Dtype.FP32, "the states follow the fp32 master copy")
     if optimizer in _FP32_STATES:
         return Default(Dtype.FP32, f"{optimizer.value}: unquantised states are fp32")
     return Default(trainable, "torch: states take the dtype of what trains")
 
 
+_BF16_MOMENTS = {
+    (
+        "megatron",
+        "deepseek_v3",
+    ): "DeepSeek-V3's recipes (arXiv 2412.19437; Megatron-Bridge exp_avg_dtype bfloat16)"
+}
+"""Framework and family whose published recipes keep both moments in bf16 beside an fp32 copy."""
 _FP32_STATES = frozenset(
     {
         # bitsandbytes optim/optimizer.py: get_state_buffer makes fp32 or uint8 whatever the

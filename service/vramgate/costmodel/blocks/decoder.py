@@ -204,6 +204,9 @@ def _on_whole_sequence(
     ranks = setting.sequence_ranks
     if ranks == 1:
         return body(tape, setting, shape, weights, hidden)
+    if body is _transform and shape.experts is not None and setting.whole_experts:
+        shard = replace(setting, tokens=setting.tokens // ranks, sequence=setting.sequence // ranks)
+        return body(tape, shard, shape, weights, hidden)
     keeps_shard = setting.software.framework in KEEPS_SHARDS
     whole = gather_sequence(tape, hidden, ranks, keeps_shard=keeps_shard)
     made = body(tape, setting, shape, weights, whole)

@@ -40,6 +40,8 @@ class Setting:
     """Parts of a block that selective checkpointing runs again, by Megatron's names."""
     context_ranks: int = 1
     """Ranks that share every sequence, attention included (context parallelism)."""
+    whole_experts: bool = False
+    """Experts are dealt out whole, so that each rank of a tensor group sends its own shard of the sequence to them."""
     sequence_ranks: int = 1
     """Ranks that share a sequence outside attention and feed-forward (Megatron's sequence parallelism)."""
 
