@@ -38,15 +38,6 @@ TABLE = VOCABULARY * HIDDEN
 PARAMETERS = LAYERS * BLOCK_PARAMETERS + 2 * TABLE + HIDDEN
 """All of the small Llama: the blocks, the embedding, the output layer, the final norm."""
 TOKENS = 128
-REPORTED = {
-    "facebook/wav2vec2-base",
-    "facebook/opt-350m",
-    "google/electra-small-discriminator",
-    "albert/albert-base-v2",
-}
-"""Models with a fault of their own, left out of laws over the catalog: see ``test_reported_faults``."""
-NO_PIPELINE = ("openai/whisper", "google/siglip")
-"""Families with one under pipelines."""
 NEWEST = "torch 2.13 / transformers 5.24 / peft 0.21"
 
 

@@ -46,6 +46,16 @@ PARALLEL: list[Row] = [
         "try 4 or 8 devices",
     ),
     (
+        {
+            "model": {"name": "openai/whisper-tiny"},
+            "parallelism": {"pipeline_parallel_size": 2},
+            "hardware": {"devices": 2},
+        },
+        "/job/parallelism/pipeline_parallel_size",
+        "no framework known here cuts such a model into pipeline stages",
+        "shard it over data-parallel ranks",
+    ),
+    (
         {"parallelism": {"pipeline_parallel_size": 64}},
         "/job/parallelism/pipeline_parallel_size",
         "pipeline_parallel_size 64 is more than num_hidden_layers 32",

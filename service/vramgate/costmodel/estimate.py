@@ -1,6 +1,9 @@
 """estimate_memory: the public door of the cost model, and peaks for arrays of jobs through the same functions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vramgate.costmodel.breakdown import (
     Component,
@@ -60,9 +63,45 @@ def estimate_memory(
 def peak_bytes(job: TrainingJob) -> Bytes:
     """Return the allocated peak of one job, or of an array of jobs of one shape.
 
-    ``micro_batch_size``, ``sequence_length``, devices and parallel sizes may be int64 arrays; they broadcast. Within
-    one call the categories are the same for all, and so is whether a batch is a single row.
+    ``micro_batch_size``, ``sequence_length`` and devices may be int64 arrays; they broadcast. Within one call the
+    categories are the same for all.
     """
+    numbers = (job.micro_batch_size, job.sequence_length, job.hardware.devices)
+    if all(isinstance(number, int) for number in numbers):
+        return _peak_of_one_regime(job)
+    batch, length, devices = np.broadcast_arrays(*numbers)
+    peaks = np.zeros(batch.shape, dtype=np.int64)
+    regimes = _regimes(job, batch, length)
+    for regime in np.unique(regimes):
+        members = regimes == regime
+        peaks[members] = _peak_of_one_regime(
+            replace(
+                job,
+                micro_batch_size=batch[members],
+                sequence_length=length[members],
+                hardware=replace(job.hardware, devices=devices[members]),
+            )
+        )
+    return peaks
+
+
+def _regimes(
+    job: TrainingJob, batch: NDArray[np.int64], length: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return a number for each job that tells apart what is no matter of size: one row or several, windows reached."""
+    windows = {
+        block.attention.sliding_window
+        for stack in job.architecture.stacks
+        for block in stack.blocks
+        if block.attention is not None and block.attention.sliding_window is not None
+    }
+    regimes: NDArray[np.int64] = (batch == 1).astype(np.int64)
+    for window in windows:
+        regimes += 2 * (length >= window)
+    return regimes
+
+
+def _peak_of_one_regime(job: TrainingJob) -> Bytes:
     peak: Bytes = 0
     for stage in pipeline_stages(job):
         for moment in Step(job, stage).run():

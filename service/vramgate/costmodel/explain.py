@@ -7,7 +7,7 @@ from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.rank_model import trained_tensors
-from vramgate.costmodel.rest import WITH_REFERENCE
+from vramgate.costmodel.rest import WITH_REFERENCE, standing_gathered
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.weights import Weight
@@ -158,7 +158,7 @@ def _communication_buffers(step: Step, peak: Moment) -> str:
 
 def _gathered(step: Step, peak: Moment) -> str:
     size = peak.components[Component.GATHERED_PARAMETERS]
-    root = step.ledger.static[Component.GATHERED_PARAMETERS]
+    root = standing_gathered(step.model, step.plan)
     if size > root:
         return f"outside the blocks {root:,} + gathered blocks {size - root:,}"
     return f"gathered for the whole step: {root:,}"

@@ -38,7 +38,7 @@ def resting_components(
         Component.OPTIMIZER_STATES: 0 if job.optimizer.name in PAGED else on_card(job, optimizer),
         Component.MASTER_WEIGHTS: on_card(job, master),
         Component.ACTIVATIONS: input_bytes(setting),
-        Component.GATHERED_PARAMETERS: _root_bytes(model, plan) + plan.gathered_bytes,
+        Component.GATHERED_PARAMETERS: standing_gathered(model, plan),
         Component.COMMUNICATION_BUFFERS: plan.standing_buffer_bytes,
     }
 
@@ -80,6 +80,11 @@ def _reference_bytes(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     if job.task not in WITH_REFERENCE or job.method.kind in ADAPTING:
         return 0
     return plan.weights_share(model.states.parameters * job.precision.compute.bytes)
+
+
+def standing_gathered(model: RankModel, plan: ShardPlan) -> Bytes:
+    """Return the parameters that stay gathered from forward to the end of backward."""
+    return _root_bytes(model, plan) + plan.gathered_bytes
 
 
 def _root_bytes(model: RankModel, plan: ShardPlan) -> Bytes:

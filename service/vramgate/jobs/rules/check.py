@@ -12,6 +12,7 @@ _RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     parallel.sequence_parallel,
     parallel.context_parallel,
     parallel.expert_parallel,
+    parallel.pipelined_model,
     parallel.pipeline_parallel,
     parallel.pipeline_schedule,
     parallel.paired_stages,

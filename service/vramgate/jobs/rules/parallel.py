@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from vramgate.costmodel.architecture import AttentionKind, Block
+from vramgate.costmodel.architecture import AttentionKind, Block, ModelClass
 from vramgate.jobs.rules.case import Case, Finding, divisors, divisors_near, multiples_near, nearest
 from vramgate.jobs.vocabulary import PipelineSchedule
 
@@ -31,6 +31,27 @@ def devices_divide(case: Case) -> Iterator[Finding]:
             hint=f"try {multiples_near(product, devices)} devices",
             value=devices,
         )
+
+
+def pipelined_model(case: Case) -> Iterator[Finding]:
+    """Pipelines cut a row of decoder layers; models with two stacks, or that read no text, have other shapes."""
+    size = case.job.parallelism.pipeline_parallel_size
+    if size > 1 and case.job.architecture.model_class in _NOT_PIPELINED:
+        yield Finding(
+            field=f"{_SIZES}pipeline_parallel_size",
+            code="not_pipelined",
+            detail=(
+                f"pipeline_parallel_size {size} for {case.model.name}: no framework known here cuts"
+                " such a model into pipeline stages"
+            ),
+            hint="shard it over data-parallel ranks instead (sharding), or split it with tensor_parallel_size",
+            value=size,
+        )
+
+
+_NOT_PIPELINED = frozenset(
+    {ModelClass.ENCODER_DECODER, ModelClass.IMAGE_CLASSIFIER, ModelClass.OTHER}
+)
 
 
 def tensor_parallel(case: Case) -> Iterator[Finding]:
