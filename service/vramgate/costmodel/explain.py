@@ -56,7 +56,11 @@ def _weights(step: Step, peak: Moment) -> str:
 
 
 def _layers(step: Step) -> list[tuple[int, Weight]]:
-    found = [(run.count, weight) for run in step.model.runs for weight in run.weights.values()]
+    layers: dict[int, int] = defaultdict(int)
+    for run in step.model.runs:
+        layers[id(run.weights)] += run.count
+    kinds = {id(run.weights): run.weights for run in step.model.runs}
+    found = [(layers[key], weight) for key, held in kinds.items() for weight in held.values()]
     found.extend((1, weight) for weight in step.model.outside.values())
     return found
 

@@ -6,7 +6,7 @@ from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.rank_model import LayerRun, States
 from vramgate.costmodel.segments import High, Parts, Segment
 from vramgate.costmodel.tape import ACTIVATION, CATEGORIES, COMPONENT_OF, Tape
-from vramgate.units import Bytes
+from vramgate.units import Bytes, ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,6 @@ class Piece:
     states: States
     count: int
     segment: Segment
-    waiting: int = 0
-    """Layers of the piece whose forward has passed and whose backward has not come."""
-
-    @property
-    def kept_activations(self) -> Bytes:
-        """What one layer keeps as activations."""
-        return self.segment.kept[ACTIVATION]
 
 
 @dataclass(slots=True)
@@ -57,11 +50,34 @@ class Ledger:
     pieces: list[Piece] = field(default_factory=list)
     held: Parts = field(default_factory=lambda: [0] * CATEGORIES)
     """What the segments passed so far keep, by tape category."""
+    kept: tuple[KeptLayers, ...] = ()
+    """Layers that wait for their backward now."""
+    _waiting: dict[int, tuple[str, int, Bytes]] = field(default_factory=dict)
+    """The same by what each keeps: name, layers, bytes of one."""
 
     def hold(self, parts: Parts, count: int = 1) -> None:
         """Add ``count`` times ``parts`` to what is held; a negative count lets it go."""
         for index, size in enumerate(parts):
             self.held[index] = self.held[index] + (count * size)
+
+    def hold_in_flight(self, in_flight: int, *, chunks: int) -> None:
+        """Add the activations of micro-batches in flight beside this one, counted in chunks of the stage's layers."""
+        kept = sum(piece.count * sum(piece.segment.kept) for piece in self.pieces)
+        others = ceil_div((in_flight - chunks) * kept, chunks)
+        self.held[ACTIVATION] = self.held[ACTIVATION] + others
+
+    def wait(self, piece: Piece, layers: int) -> None:
+        """Let layers of a piece wait for their backward; a negative number: it has come."""
+        kept = piece.segment.kept
+        name, waiting, size = self._waiting.get(
+            id(kept), (piece.run.block.name, 0, kept[ACTIVATION])
+        )
+        self._waiting[id(kept)] = (name, waiting + layers, size)
+        self.kept = tuple(
+            KeptLayers(name=name, count=count, bytes=size)
+            for name, count, size in self._waiting.values()
+            if count
+        )
 
     def add_static(self, component: Component, size: Bytes) -> None:
         """Add bytes that stay for the rest of the step."""
@@ -77,13 +93,8 @@ class Ledger:
         own = components.get(Component.GATHERED_PARAMETERS, 0)
         components[Component.GATHERED_PARAMETERS] = own + gathered
         total = sum(self.static.values()) + sum(self.held) + high.bytes + gathered
-        kept = tuple(
-            KeptLayers(name=piece.run.block.name, count=piece.waiting, bytes=piece.kept_activations)
-            for piece in self.pieces
-            if piece.waiting
-        )
         self.moments.append(
-            Moment(phase=phase, label=label, bytes=total, components=components, kept=kept)
+            Moment(phase=phase, label=label, bytes=total, components=components, kept=self.kept)
         )
 
     def note_tape(self, tape: Tape, phase: Phase, label: str) -> None:

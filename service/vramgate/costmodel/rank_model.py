@@ -131,7 +131,9 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
     if "head" in outside and architecture.tie_word_embeddings and job.method.modules_to_save:
         outside["head"].saved_copy_bytes = 0  # its original is the embedding's table
     outside_states = weight_states(outside.values(), job)
-    run_states = tuple(weight_states(run.weights.values(), job) for run in runs)
+    by_weights = {id(run.weights): run.weights for run in runs}
+    states_of = {key: weight_states(held.values(), job) for key, held in by_weights.items()}
+    run_states = tuple(states_of[id(run.weights)] for run in runs)
     total, of_experts = outside_states, States()
     for run, states in zip(runs, run_states, strict=True):
         total = total.plus(states.times(run.count))

@@ -87,6 +87,8 @@ class Step:
     """Gradients are there while forward runs; backward adds into them."""
     offloaded_bytes: Bytes = field(init=False, default=0)
     """Checkpoints that wait in host memory."""
+    segments: dict[tuple[int, bool, int], Segment] = field(init=False, default_factory=dict)
+    """Those made so far, by the layer's weights and how it is entered."""
     biases: list[SpanningBias] = field(init=False, default_factory=list)
     """One for each stack that has run forward and not yet backward."""
     crossing: Crossing | None = field(init=False, default=None)
@@ -111,7 +113,7 @@ class Step:
         self.ledger.moments.append(loaded(self.job, self.setting, self.model, weights))
         embedded = self._embed() if self.stage.first else None
         self._forward()
-        self._hold_other_micro_batches()
+        self.ledger.hold_in_flight(self.stage.in_flight, chunks=self.stage.chunks)
         self._hold_lingering()
         if self.stage.last:
             self._head()
@@ -213,9 +215,9 @@ class Step:
             self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, gathered)
             self.ledger.hold(segment.kept)
             self.ledger.held[CAST] = self.ledger.held[CAST] + segment.casts_until_forward_ends
-            self.ledger.pieces.append(
-                Piece(run=run, states=states, count=count, segment=segment, waiting=count)
-            )
+            piece = Piece(run=run, states=states, count=count, segment=segment)
+            self.ledger.pieces.append(piece)
+            self.ledger.wait(piece, count)
 
     def _gathered(self, states: States, units: int) -> Bytes:
         """Return the gathered blocks alive while one of them runs, beyond those that stay gathered."""
@@ -231,14 +233,19 @@ class Step:
             self.ledger.add_static(Component.GATHERED_PARAMETERS, count * states.gathered)
 
     def _segment(self, run: LayerRun) -> Segment:
-        segment = layer_segment(
-            self.job,
-            self.setting,
-            run,
-            requires_grad=self.stream_requires_grad,
-            accumulating=self._accumulating,
-            memory=self.crossing.memory if self.crossing is not None else None,
-        )
+        """Return the segment of a run's next layer, made once for layers that are entered alike."""
+        entered = id(run.weights), self.stream_requires_grad, self.setting.stream_width
+        segment = self.segments.get(entered)
+        if segment is None:
+            segment = layer_segment(
+                self.job,
+                self.setting,
+                run,
+                requires_grad=self.stream_requires_grad,
+                accumulating=self._accumulating,
+                memory=self.crossing.memory if self.crossing is not None else None,
+            )
+            self.segments[entered] = segment
         self.stream_requires_grad = segment.requires_grad
         if segment.stream_width != self.setting.stream_width:
             self.setting = replace(self.setting, stream_width=segment.stream_width)
@@ -249,17 +256,6 @@ class Step:
         """Whether no new parameter gradients stay: they are added into others, or used up where they are made."""
         stays = not (self.resident_gradients or self.job.optimizer.in_backward)
         return not stays and not self.plan.shards_gradients
-
-    def _hold_other_micro_batches(self) -> None:
-        """Add the activations of the micro-batches a pipeline stage has in flight beside this one."""
-        chunks = self.stage.chunks
-        others = self.stage.in_flight - chunks
-        kept: Parts = [0] * CATEGORIES
-        for piece in self.ledger.pieces:
-            for index, size in enumerate(piece.segment.kept):
-                kept[index] = kept[index] + (piece.count * size)
-        activations = ceil_div(others * sum(kept), chunks)
-        self.ledger.held[ACTIVATION] = self.ledger.held[ACTIVATION] + activations
 
     def _hold_lingering(self) -> None:
         """Add the 4-bit products' inputs of the micro-batch before, which hang on its loss until that is replaced.
@@ -308,13 +304,13 @@ class Step:
         if not segment.requires_grad:
             self.ledger.hold(segment.kept, -count)
             self._keep_gathered(piece.states, -count)
-            piece.waiting = 0
+            self.ledger.wait(piece, -count)
             return
         left = self._gradients_left(piece)
         gathered = self._gathered(piece.states, self.plan.backward_units)
         label = _name(piece.run, "backward")
         self.ledger.hold(segment.kept, -1)
-        piece.waiting = count - 1
+        self.ledger.wait(piece, -1)
         self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
         if count > 1:
             if self.plan.keeps_inputs:
@@ -327,7 +323,7 @@ class Step:
                 )
             self.ledger.hold(segment.kept, 1 - count)
             self._keep_gathered(piece.states, 1 - count)
-            piece.waiting = 0
+            self.ledger.wait(piece, 1 - count)
             self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + ((count - 1) * left)
             self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
         self._note_flattening(
