@@ -143,6 +143,19 @@ def test_chunks_are_raised_to_fp32_one_at_a_time() -> None:
     assert forward.components[Component.TEMPORARIES] == 4 * TOKENS // 8 * VOCABULARY
 
 
+def test_trls_chunks_are_made_again_in_backward() -> None:
+    # TRL ``chunked_nll``: chunks of 256 tokens, 14 bytes a logit while one runs; no whole logits, then the gradient of
+    # the hidden states.
+    tokens = 4 * TOKENS
+    forward, backward = _moments(
+        loss="chunked", software={"framework": "trl"}, sequence_length=tokens
+    )
+    chunk = 14 * 256 * VOCABULARY
+    assert forward.components[Component.LOGITS] == chunk
+    assert backward.components[Component.LOGITS] - chunk - 2 * tokens * HIDDEN in range(9)
+    assert backward.components[Component.GRADIENTS] == 2 * TABLE
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_the_parallel_loss_takes_sixteen_bytes_over_the_ranks_in_backward(ranks: int) -> None:
     # Forward: 16-bit logits, fp32 copy, shifted, exponential or log-softmax, 14; backward: saved log-softmax, zeros,

@@ -11,6 +11,7 @@ from vramgate.costmodel.blocks.loss import (
     fused_loss,
     one_kernel_loss,
     parallel_loss,
+    recomputed_chunks_loss,
     standard_loss,
 )
 from vramgate.costmodel.blocks.setting import Setting
@@ -24,6 +25,8 @@ from vramgate.units import Bytes
 
 WITHOUT_LOGITS = frozenset({Task.REWARD, Task.EMBEDDING, Task.CLASSIFICATION})
 """Tasks whose head is a handful of numbers a row instead of a vocabulary a token."""
+RECOMPUTES_CHUNKS = frozenset({"trl"})
+"""Frameworks whose chunked loss makes each chunk's logits again in backward."""
 OUTPUT_ROLES = frozenset({"head", "embedding", "pooler"})
 """Modules outside the blocks that can be an output layer: see ``output_weight``."""
 KEEPS_OUTPUTS = frozenset({"fsdp_qlora"})
@@ -68,7 +71,7 @@ def head_segment(
     loss_input = _hidden(tape, job, setting, outside, requires_grad=requires_grad)
     kind = loss_in_use(job)
     weight = output_weight(outside) if has_logits(job, outside) else None
-    if weight is not None and kind is not Loss.FUSED_LINEAR:
+    if weight is not None and makes_logits(job, kind):
         logits = linear(tape, loss_input, weight)
         tape.leave_to_block(loss_input)  # a name of the model's function while the loss is computed
         tape.move(logits, LOGITS)
@@ -103,6 +106,12 @@ def head_segment(
         gradients=tape.by[GRADIENT],
         outputs=outputs,
     )
+
+
+def makes_logits(job: TrainingJob, kind: Loss) -> bool:
+    """Return whether a loss reads whole logits: not where it makes them in chunks itself."""
+    recomputes = kind is Loss.CHUNKED and job.software.framework in RECOMPUTES_CHUNKS
+    return kind is not Loss.FUSED_LINEAR and not recomputes
 
 
 def has_logits(job: TrainingJob, outside: dict[str, Weight]) -> bool:
@@ -162,8 +171,9 @@ def _token_loss(
     tape: Tape, job: TrainingJob, setting: Setting, kind: Loss, logits: Tensor, weight: Weight
 ) -> Tensor:
     """Return the loss of whole logits, or straight from the hidden states; either is let go."""
-    if kind is Loss.FUSED_LINEAR:
-        loss = fused_linear_loss(tape, setting, logits, weight)
+    if not makes_logits(job, kind):
+        make = fused_linear_loss if kind is Loss.FUSED_LINEAR else recomputed_chunks_loss
+        loss = make(tape, setting, logits, weight)
         tape.drop(logits)
         return loss
     if kind is Loss.FUSED:

@@ -70,7 +70,7 @@ class Method:
     double_quant: bool = False
     prepare_for_kbit_training: bool = False
     trainable_layers: int = 0
-    """freeze: how many of the last layers train (the head with them)."""
+    """freeze: how many of the last layers train; embeddings, final norm and head stay frozen."""
 
 
 class OptimizerName(StrEnum):

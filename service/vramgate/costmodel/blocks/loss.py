@@ -190,6 +190,43 @@ def _chunked_backward(
     tape.give(wide, made)
 
 
+RECOMPUTED_ROWS = 256
+"""Tokens a chunk has in TRL's ``chunked_nll`` (trl pull request 5575)."""
+RECOMPUTED_LOGIT_BYTES = 14
+"""Bytes alive for each logit of the chunk that runs: 2 + 4 + 4 for logits, their fp32 copy and log-softmax, 4 more in
+backward."""
+
+
+def recomputed_chunks_loss(tape: Tape, setting: Setting, hidden: Tensor, weight: Weight) -> Tensor:
+    """Return the cross-entropy of chunks whose logits are made again in backward: whole logits are never there.
+
+    ``hidden`` is kept and stays the caller's.
+    """
+    rows = smallest(setting.tokens, RECOMPUTED_ROWS)
+    chunk = RECOMPUTED_LOGIT_BYTES * rows * weight.out_features
+    tape.spike(chunk, LOGITS)
+    loss = tape.new(1, FP32, requires_grad=hidden.requires_grad or weight.trainable)
+    if loss.requires_grad:
+        tape.save(hidden)
+        tape.record_saving(_recomputed_chunks_backward, loss, hidden, weight, chunk)
+    return loss
+
+
+def _recomputed_chunks_backward(
+    tape: Tape, loss: Tensor, hidden: Tensor, weight: Weight, chunk: Bytes
+) -> None:
+    tape.release(tape.take(loss))
+    made = tape.new_gradient(hidden.size) if hidden.requires_grad else None
+    if weight.trainable:
+        size = weight.elements * weight.width
+        tape.allocate(size)
+        tape.keep_parameter_gradient(size)
+    tape.spike(chunk, LOGITS)
+    tape.release_saved(hidden)
+    if made is not None:
+        tape.give(hidden, made)
+
+
 def parallel_loss(tape: Tape, logits: Tensor) -> Tensor:
     """Return the cross-entropy of logits split over the vocabulary, in PyTorch's ``loss_parallel``.
 
