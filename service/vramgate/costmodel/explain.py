@@ -6,8 +6,13 @@ from collections.abc import Callable
 from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
 from vramgate.costmodel.moments import Moment
-from vramgate.costmodel.rank_model import trained_tensors
-from vramgate.costmodel.rest import WITH_REFERENCE, standing_gathered
+from vramgate.costmodel.rank_model import States
+from vramgate.costmodel.rest import (
+    BIDIRECTIONAL,
+    WITH_REFERENCE,
+    shared_gradients,
+    standing_gathered,
+)
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.weights import Weight
@@ -42,7 +47,12 @@ def _weights(step: Step, peak: Moment) -> str:
             held[name][1] += count * size
     terms = [f"{elements:,} {name} = {size:,}" for name, (elements, size) in held.items() if size]
     share = _share(step, from_stage=SHARDS_WEIGHTS)
-    shared = step.plan.weights_share(sum(size for _, size in held.values()))
+    shared = step.plan.weights_share(
+        sum(size for _, size in held.values()), step.model.expert_states.weights
+    )
+    if share and step.model.expert_states.weights:
+        dealt = step.model.expert_states.weights
+        share += f", but {dealt:,} of it, of experts, ÷ {step.plan.expert_ranks}"
     text = f"({' + '.join(terms)}){share}" if share else " + ".join(terms)
     rest = total - shared
     if not rest:
@@ -52,6 +62,8 @@ def _weights(step: Step, peak: Moment) -> str:
         kinds.append("what is not sharded")
     if step.job.task in WITH_REFERENCE:
         kinds.append("the reference model")
+    if step.job.parallelism.pipeline_schedule == BIDIRECTIONAL:
+        kinds.append("the second stage")
     return f"{text} + {rest:,} ({', '.join(kinds)})"
 
 
@@ -88,35 +100,62 @@ def _share(step: Step, *, from_stage: int) -> str:
     return f" ÷ {plan.ranks} ranks" if plan.stage >= from_stage else ""
 
 
+def _of_trained(
+    step: Step, which: Callable[[States], int], *, from_stage: int, note: str = ""
+) -> str:
+    """Return a sum over everything that trains as it is shared out: experts over ranks of their own."""
+    whole, experts = step.model.states, step.model.expert_states
+    plan = step.plan
+    apart = plan.stage >= from_stage and which(experts) > 0
+    terms = []
+    dealt = experts if apart else States()
+    size, trained = which(whole) - which(dealt), whole.trainable - dealt.trainable
+    if size:
+        terms.append(_term(size, trained, "trainable parameters") + note)
+        terms[-1] += _share(step, from_stage=from_stage)
+    if apart:
+        term = _term(which(experts), experts.trainable, "trainable parameters of experts")
+        terms.append(f"{term}{note} ÷ {plan.expert_ranks} ranks")
+    return " + ".join(terms)
+
+
+def _term(size: int, trained: int, name: str) -> str:
+    """Return bytes as a product where every parameter takes the same, else as they are."""
+    each, rest = divmod(size, max(trained, 1))
+    if rest or not each:
+        return f"{size:,} bytes for {trained:,} {name}"
+    return f"{trained:,} {name} × {each} bytes"
+
+
+def _on_card(step: Step) -> str:
+    sharding = step.job.sharding
+    if sharding.offload_optimizer == "none":
+        return ""
+    return f", {1 - sharding.offload_fraction:.3g} of it on the card"
+
+
 def _optimizer_states(step: Step, peak: Moment) -> str:
     del peak
-    states = step.model.states
-    optimizer = step.job.optimizer
-    per_parameter = states.optimizer / max(states.trainable, 1)
-    return (
-        f"{states.trainable:,} trainable parameters × {per_parameter:.4g} bytes "
-        f"({optimizer.name}){_share(step, from_stage=SHARDS_OPTIMIZER)}"
+    name = step.job.optimizer.name
+    text = _of_trained(
+        step, lambda states: states.optimizer, from_stage=SHARDS_OPTIMIZER, note=f" ({name})"
     )
+    return text + _on_card(step)
 
 
 def _master_weights(step: Step, peak: Moment) -> str:
     del peak
-    trainable = step.model.states.trainable
-    return (
-        f"{trainable:,} trainable parameters × 4 bytes{_share(step, from_stage=SHARDS_OPTIMIZER)}"
-    )
+    text = _of_trained(step, lambda states: states.master, from_stage=SHARDS_OPTIMIZER)
+    return text + _on_card(step)
 
 
 def _gradients(step: Step, peak: Moment) -> str:
-    whole = step.model.states
     size = peak.components[Component.GRADIENTS]
-    widths = {trained.width for _, weight in _layers(step) for trained in trained_tensors(weight)}
-    kind = "/".join(str(width) for width in sorted(widths))
+    if size == shared_gradients(step.model, step.plan):
+        return _of_trained(step, lambda states: states.gradients, from_stage=SHARDS_GRADIENTS)
     if step.plan.accumulates_whole:
         return f"unsharded gradients kept between micro-batches: {size:,}"
-    if size == step.plan.gradients_share(whole.gradients):
-        return f"{whole.trainable:,} trainable parameters × {kind} bytes{_share(step, from_stage=SHARDS_GRADIENTS)}"
-    return f"gradients made so far ({peak.label}), {kind} bytes a parameter: {size:,}"
+    return f"gradients made so far ({peak.label}): {size:,}"
 
 
 def _activations(step: Step, peak: Moment) -> str:

@@ -19,6 +19,7 @@ from vramgate.costmodel.coefficients import (
 )
 from vramgate.costmodel.job import CheckpointMode, Packing, ShardingImplementation, TrainingJob
 from vramgate.costmodel.moments import Moment
+from vramgate.costmodel.rest import shared_gradients
 from vramgate.costmodel.step import Step
 from vramgate.units import Bytes, Count, largest, smallest
 
@@ -116,7 +117,7 @@ def _pools(step: Step, peak: Moment) -> Bytes:
     """Return the pools of FSDP's side streams: gathered units, and reduced gradients that outlive the step."""
     if not _has_side_streams(step):
         return 0 * peak.bytes
-    gradients = step.plan.gradients_share(step.model.states.gradients)
+    gradients = shared_gradients(step.model, step.plan)
     there = peak.components.get(Component.GRADIENTS, 0)
     return largest(gradients - there, 0 * gradients) + step.model.outside_states.gathered
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.rank_model import LayerRun, States
 from vramgate.costmodel.segments import High, Parts, Segment
+from vramgate.costmodel.sharding import ShardPlan
 from vramgate.costmodel.tape import ACTIVATION, CATEGORIES, COMPONENT_OF, Tape
 from vramgate.units import Bytes, ceil_div
 
@@ -36,8 +37,14 @@ class Piece:
 
     run: LayerRun
     states: States
+    expert_states: States
+    """The part of ``states`` that expert parallelism deals out."""
     count: int
     segment: Segment
+
+    def gradients_share(self, plan: ShardPlan) -> Bytes:
+        """Return a rank's share of one layer's gradients."""
+        return plan.gradients_share(self.states.gradients, self.expert_states.gradients)
 
 
 @dataclass(slots=True)

@@ -110,6 +110,7 @@ class RankModel:
     """The part of ``states`` that expert parallelism deals out: fewer ranks hold the same of it."""
     run_states: tuple[States, ...]
     """States of one layer of each run."""
+    run_expert_states: tuple[States, ...]
     outside_states: States
 
 
@@ -134,18 +135,19 @@ def rank_model(job: TrainingJob, stage: PipelineStage) -> RankModel:
     by_weights = {id(run.weights): run.weights for run in runs}
     states_of = {key: weight_states(held.values(), job) for key, held in by_weights.items()}
     run_states = tuple(states_of[id(run.weights)] for run in runs)
+    experts_of = {key: _dealt_out(held, job) for key, held in by_weights.items()}
+    run_expert_states = tuple(experts_of[id(run.weights)] for run in runs)
     total, of_experts = outside_states, States()
-    for run, states in zip(runs, run_states, strict=True):
+    for run, states, experts in zip(runs, run_states, run_expert_states, strict=True):
         total = total.plus(states.times(run.count))
-        experts = (weight for weight in run.weights.values() if weight.module.role in EXPERT_ROLES)
-        if job.parallelism.expert_parallel_size > 1:
-            of_experts = of_experts.plus(weight_states(experts, job).times(run.count))
+        of_experts = of_experts.plus(experts.times(run.count))
     return RankModel(
         runs=tuple(runs),
         outside=outside,
         states=total,
         expert_states=of_experts,
         run_states=run_states,
+        run_expert_states=run_expert_states,
         outside_states=outside_states,
     )
 
@@ -231,6 +233,14 @@ def _splits(job: TrainingJob) -> bool:
     layout = job.parallelism
     sizes = (layout.tensor_parallel_size, layout.expert_parallel_size)
     return any(size > 1 for size in sizes)
+
+
+def _dealt_out(weights: dict[str, Weight], job: TrainingJob) -> States:
+    """Return the states of a layer's experts, where expert parallelism deals them out."""
+    if job.parallelism.expert_parallel_size == 1:
+        return States()
+    experts = (weight for weight in weights.values() if weight.module.role in EXPERT_ROLES)
+    return weight_states(experts, job)
 
 
 def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:

@@ -79,7 +79,10 @@ def _reference_bytes(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     """Return the frozen copy that a preference loss compares with; adapters are switched off instead."""
     if job.task not in WITH_REFERENCE or job.method.kind in ADAPTING:
         return 0
-    return plan.weights_share(model.states.parameters * job.precision.compute.bytes)
+    width = job.precision.compute.bytes
+    return plan.weights_share(
+        model.states.parameters * width, model.expert_states.parameters * width
+    )
 
 
 def standing_gathered(model: RankModel, plan: ShardPlan) -> Bytes:
@@ -126,7 +129,7 @@ def step_temporaries(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     """Return what the optimizer's step needs beside weights, states and gradients at rest."""
     if job.sharding.offload_optimizer != "none":
         return 0
-    states = model.states
+    states, experts = model.states, model.expert_states
     every = states.one_state
     if plan.implementation is ShardingImplementation.DEEPSPEED and plan.stage:
         return _partition_temporaries(
@@ -135,10 +138,15 @@ def step_temporaries(job: TrainingJob, model: RankModel, plan: ShardPlan) -> Byt
     return step_temporary_bytes(
         job.optimizer,
         all_states_bytes=plan.optimizer_share(every, model.expert_states.one_state),
-        largest_bytes=plan.optimizer_share(states.largest_state),
-        largest_update_bytes=plan.optimizer_share(states.largest_update),
+        largest_bytes=_largest_share(plan, states.largest_state, experts.largest_state),
+        largest_update_bytes=_largest_share(plan, states.largest_update, experts.largest_update),
         torch_version=job.software.torch,
     )
+
+
+def _largest_share(plan: ShardPlan, size: int, of_experts: int) -> Bytes:
+    """Return a rank's share of the largest tensor, which may be an expert's."""
+    return largest(plan.optimizer_share(size), plan.optimizer_share(of_experts, of_experts))
 
 
 def _partition_temporaries(job: TrainingJob, plan: ShardPlan, share: Bytes) -> Bytes:

@@ -151,7 +151,9 @@ class Step:
     def _forward(self) -> None:
         """Run all blocks forward, stack by stack."""
         stack, bias = None, None
-        for run, states in zip(self.model.runs, self.model.run_states, strict=True):
+        model = self.model
+        layers = zip(model.runs, model.run_states, model.run_expert_states, strict=True)
+        for run, states, experts in layers:
             if run.stack is not stack:
                 if bias is not None:
                     bias.end(self.ledger)
@@ -161,7 +163,7 @@ class Step:
                 bias = spanning_bias(self.job, self.setting, stack)
                 self.biases.append(bias)
                 bias.begin(self.ledger)
-            self._forward_run(run, states)
+            self._forward_run(run, states, experts)
         if bias is not None:
             bias.end(self.ledger)
 
@@ -194,7 +196,7 @@ class Step:
         if self.biases:
             self.biases.pop().end_backward(self.ledger)
 
-    def _forward_run(self, run: LayerRun, states: States) -> None:
+    def _forward_run(self, run: LayerRun, states: States, experts: States) -> None:
         gathered = self._gathered(states, self.plan.forward_units)
         left = run.count
         while left:
@@ -215,7 +217,9 @@ class Step:
             self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, gathered)
             self.ledger.hold(segment.kept)
             self.ledger.held[CAST] = self.ledger.held[CAST] + segment.casts_until_forward_ends
-            piece = Piece(run=run, states=states, count=count, segment=segment)
+            piece = Piece(
+                run=run, states=states, expert_states=experts, count=count, segment=segment
+            )
             self.ledger.pieces.append(piece)
             self.ledger.wait(piece, count)
 
@@ -351,7 +355,7 @@ class Step:
             return piece.segment.gradients
         if self.job.sharding.offload_optimizer != "none":
             return 0
-        return self.plan.gradients_share(piece.states.gradients)
+        return piece.gradients_share(self.plan)
 
     def _embed_backward(self, tape: Tape, embedded: Tensor) -> None:
         if not embedded.requires_grad:
