@@ -49,3 +49,12 @@ class UnknownNameError(DomainError):
     """No catalog entry has this name; ``data["suggestions"]`` lists near ones."""
 
     code = "unknown_name"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return what a caller said, cut to ``most`` characters so that a message stays a sentence.
+
+    >>> shortened("meta-llama/Llama-3.1-8B", 13)
+    'meta-llama...'
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."

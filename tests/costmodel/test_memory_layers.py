@@ -100,9 +100,9 @@ def test_without_a_card_the_smaller_workspace_is_taken() -> None:
 
 @pytest.mark.parametrize(
     ("stack", "context"),
-    [("torch 1.13", "eager_context_bytes"), ("torch 2.0", "context_bytes")],
+    [("torch 1.12", "eager_context_bytes"), ("torch 1.13", "context_bytes")],
 )
-def test_before_torch_2_all_kernels_were_loaded(stack: str, context: str) -> None:
+def test_before_torch_1_13_all_kernels_were_loaded(stack: str, context: str) -> None:
     job = a_job(software={"framework": "transformers", "stack": stack}, attention="eager")
     coefficient = getattr(FIRST_PRINCIPLES, context)
     assert outside_allocator_bytes(job, FIRST_PRINCIPLES) == round(coefficient.value)

@@ -19,7 +19,7 @@ from vramgate.catalog.model_names import (
 )
 from vramgate.catalog.name_index import NameIndex
 from vramgate.catalog.weight_formats import states_weight_format
-from vramgate.errors import UnknownNameError
+from vramgate.errors import UnknownNameError, shortened
 
 BUILT_IN = "built-in"
 _WAY_OUT = "Or give model.config (the model's config.json), or model.parameters for a rough answer."
@@ -231,7 +231,7 @@ def _spellings(entry: ModelEntry) -> tuple[str, ...]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 120 else f"{name[:117]}..."  # noqa: PLR2004 fits a message
+    return shortened(name, 120)
 
 
 def _undecided(asked: str, undecided: Undecided) -> UnknownNameError:

@@ -28,6 +28,7 @@ _WIDTHS = {
     "int4": 4, "4bit": 4, "w4a16": 4, "int8": 8, "8bit": 8, "w8a16": 8, "w8a8": 8,
     "2bit": 2, "3bit": 3, "5bit": 5, "6bit": 6,
 }  # fmt: skip
+BITS_OF_INT4, BITS_OF_INT8 = 4, 8
 _NUMBER_FORMATS = {
     "nf4": "NF4", "fp4": "FP4", "nvfp4": "NVFP4", "mxfp4": "MXFP4", "fp8": "FP8", "mxfp8": "MXFP8",
 }  # fmt: skip
@@ -98,9 +99,9 @@ def stated_weight_format(words: Sequence[str], gguf: str | None) -> WeightFormat
         return WeightFormat(words=_NUMBER_FORMATS[number], quantization=trained_as_is)
     if width is None:
         return None
-    if width == 8:  # noqa: PLR2004 bits
+    if width == BITS_OF_INT8:
         return WeightFormat(words="8 bits", quantization="int8", assumed=True)
-    if width == 4:  # noqa: PLR2004 bits
+    if width == BITS_OF_INT4:
         # Qwen calls its GPTQ copies -Int4; "-4bit" without a method is bitsandbytes' word.
         usual = "nf4" if "4bit" in words else "gptq-int4"
         return WeightFormat(words="4 bits", quantization=usual, assumed=True)

