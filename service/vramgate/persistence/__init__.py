@@ -1,0 +1,1 @@
+"""The only place that knows SQLAlchemy: tables, connections, named queries."""

@@ -1,0 +1,199 @@
+"""Database: connections to SQLite or PostgreSQL, and transactions on them."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from vramgate.errors import DomainError
+
+BUSY_SECONDS = 10.0
+"""How long a writer waits for another one, on both databases."""
+STATEMENT_SECONDS = 30.0
+CONNECT_SECONDS = 5.0
+POOL_SIZE = 10
+
+_DRIVERS = {
+    "sqlite": "sqlite+aiosqlite",
+    "sqlite+aiosqlite": "sqlite+aiosqlite",
+    "postgres": "postgresql+asyncpg",
+    "postgresql": "postgresql+asyncpg",
+    "postgresql+asyncpg": "postgresql+asyncpg",
+}
+
+
+class InvalidDatabaseUrlError(DomainError):
+    """The address names no database this service can use."""
+
+    code = "invalid_database_url"
+
+
+class DatabaseUnavailableError(DomainError):
+    """The database does not answer; nothing of what was asked has been acknowledged."""
+
+    code = "database_unavailable"
+
+
+class Database:
+    """One database: SQLite in a file or PostgreSQL, reached through a pool."""
+
+    def __init__(self, url: str) -> None:
+        """Prepare the pool; nothing is connected before the first query.
+
+        Raises:
+            InvalidDatabaseUrlError: the address is no SQLite or PostgreSQL one.
+        """
+        self.url = database_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgres_engine(self.url)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that only reads.
+
+        Raises:
+            DatabaseUnavailableError: the database does not answer.
+        """
+        with _outages():
+            async with self.engine.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that writes; it is committed, durably, when the block ends.
+
+        Raises:
+            DatabaseUnavailableError: the database does not answer. Whether the commit took place is
+                then not known.
+        """
+        with _outages():
+            async with self.engine.connect() as connection:
+                await connection.execution_options(writes=True)
+                async with connection.begin():
+                    yield connection
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+
+class _outages:  # noqa: N801 reads as a verb where it is used
+    """Turn a driver's word for "not reachable" into ours; faults of a statement stay what they are."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and is_outage(error):
+            raise DatabaseUnavailableError(
+                "The database does not answer; nothing was acknowledged.",
+                hint="Send the same again in a moment: what was stored counts once.",
+            ) from error
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether the error says that the database is away, starting, stopping or busy."""
+    if isinstance(error, DBAPIError):
+        return (
+            error.connection_invalidated
+            or isinstance(error, OperationalError | InterfaceError)
+            or _sqlstate(error).startswith(_OUTAGE_CLASSES)
+        )
+    return isinstance(error, ConnectionError | TimeoutError | sa.exc.TimeoutError)
+
+
+# Connection exceptions, insufficient resources, operator intervention, lock not available.
+_OUTAGE_CLASSES = ("08", "53", "57", "55P03")
+
+
+def _sqlstate(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlstate", "") or "")
+
+
+def database_url(text: str) -> URL:
+    """Return the address with the driver we use.
+
+    Raises:
+        InvalidDatabaseUrlError: it is no SQLite or PostgreSQL address.
+
+    >>> database_url("postgresql://db.example/vramgate").drivername
+    'postgresql+asyncpg'
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        url = None
+    driver = None if url is None else _DRIVERS.get(url.drivername)
+    if url is None or driver is None:
+        scheme = re.split(r"[:/]", text, maxsplit=1)[0][:40]
+        raise InvalidDatabaseUrlError(
+            f"VRAMGATE_DATABASE_URL begins with {scheme!r}, which is no database this service uses.",
+            hint="Give sqlite:////folder/vramgate.db or postgresql://user:password@host/name.",
+        )
+    if driver.startswith("sqlite") and url.database in {None, "", ":memory:"}:
+        raise InvalidDatabaseUrlError(
+            "VRAMGATE_DATABASE_URL names SQLite without a file, where nothing would be kept.",
+            hint="Give sqlite:////folder/vramgate.db (four slashes before an absolute path).",
+        )
+    return url.set(drivername=driver)
+
+
+def make_folder(url: URL) -> None:
+    """Make the folder of an SQLite file, for its owner alone."""
+    if url.get_backend_name() == "sqlite" and url.database:
+        Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _sqlite_engine(url: URL) -> AsyncEngine:
+    engine = create_async_engine(
+        url, connect_args={"timeout": BUSY_SECONDS}, pool_size=POOL_SIZE, max_overflow=0
+    )
+
+    @sa.event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 the driver's own
+        # We say BEGIN ourselves, below.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {setting}")
+        cursor.close()
+
+    @sa.event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        # A writer that began as a reader can fail at its first write; it waits at BEGIN instead.
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> AsyncEngine:
+    milliseconds = {
+        "statement_timeout": STATEMENT_SECONDS,
+        "lock_timeout": BUSY_SECONDS,
+        # A client that stalls inside a transaction must not hold the others up.
+        "idle_in_transaction_session_timeout": BUSY_SECONDS,
+    }
+    return create_async_engine(
+        url,
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_SIZE,
+        pool_timeout=BUSY_SECONDS,
+        pool_pre_ping=False,
+        connect_args={
+            "timeout": CONNECT_SECONDS,
+            "server_settings": {
+                "application_name": "vramgate",
+                "timezone": "UTC",
+                # An acknowledged report is on disk, whatever the server's default is.
+                "synchronous_commit": "on",
+                **{name: str(round(1000 * seconds)) for name, seconds in milliseconds.items()},
+            },
+        },
+    )

@@ -1,0 +1,165 @@
+"""The rows we keep. Bytes are 64-bit integers, times are UTC, documents are text.
+
+A document that was digested stays text: what a database makes of JSON (key order, spacing, number
+formats) would no longer have the digest.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class UtcTime(sa.TypeDecorator[datetime]):
+    """A moment in UTC: ``timestamptz`` on PostgreSQL, text of fixed width on SQLite."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return the moment as the database takes it.
+
+        Raises:
+            ValueError: it has no time zone.
+        """
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        moment = value.astimezone(UTC)
+        return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401 as the driver gives it
+        """Return the moment with its time zone."""
+        if value is None:
+            return None
+        moment: datetime = value
+        return moment.replace(tzinfo=UTC) if dialect.name == "sqlite" else moment.astimezone(UTC)
+
+
+commit_clock = sa.Table(
+    "commit_clock",
+    metadata,
+    # One row. Whoever writes reports holds it until the commit, so positions and times of receipt
+    # become visible in their own order, and a reader that goes on from the last one misses none.
+    sa.Column("id", sa.Integer, sa.CheckConstraint("id = 1", name="one_row"), primary_key=True),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("received_at", UtcTime, nullable=False),
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    # Many reports of few jobs: a job is kept once a tenant.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("job_digest", sa.Text, primary_key=True),
+    sa.Column("format_version", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+)
+
+report_keys = sa.Table(
+    "report_keys",
+    metadata,
+    # What a unique key on the partitioned table could not hold: one report per tenant, run and
+    # rank, where it lies, and all that decides about the next one under the key.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("rank", sa.Integer, primary_key=True),
+    sa.Column("report_id", sa.Text, nullable=False),
+    sa.Column("received_at", UtcTime, nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("subject_digest", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("max_allocated_bytes", sa.BigInteger),
+    sa.Column("max_reserved_bytes", sa.BigInteger),
+    sa.Column("device_used_bytes", sa.BigInteger),
+    sa.Column("context_bytes", sa.BigInteger),
+    sa.UniqueConstraint("report_id"),
+)
+
+reports = sa.Table(
+    "reports",
+    metadata,
+    sa.Column("received_at", UtcTime, primary_key=True),
+    sa.Column("position", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("report_id", sa.Text, nullable=False),
+    sa.Column("tenant", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("rank", sa.Integer, nullable=False),
+    sa.Column("submitter", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reasons", sa.Text, nullable=False),
+    sa.Column("first_received_at", UtcTime, nullable=False),
+    sa.Column("measured_at", UtcTime),
+    sa.Column("job_digest", sa.Text),
+    sa.Column("model", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("accelerator", sa.Text),
+    sa.Column("accelerator_total_bytes", sa.BigInteger),
+    sa.Column("max_allocated_bytes", sa.BigInteger),
+    sa.Column("max_reserved_bytes", sa.BigInteger),
+    sa.Column("device_used_bytes", sa.BigInteger),
+    sa.Column("context_bytes", sa.BigInteger),
+    sa.Column("estimated_allocated_bytes", sa.BigInteger),
+    sa.Column("estimated_required_bytes", sa.BigInteger),
+    sa.Column("estimated_reserved_bytes", sa.BigInteger),
+    sa.Column("estimated_device_bytes", sa.BigInteger),
+    sa.Column("model_version", sa.Text),
+    sa.Column("step_seconds", sa.Double),
+    sa.Column("tokens_per_second", sa.Double),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Index(None, "tenant", "received_at", "position"),
+    postgresql_partition_by="RANGE (received_at)",
+)
+
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("route", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False, index=True),
+)
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("token_id", sa.Text, primary_key=True),
+    sa.Column("tenant", sa.Text, nullable=False, index=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("scopes", sa.Text, nullable=False),
+    sa.Column("secret_hash", sa.Text, nullable=False, unique=True),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime),
+    sa.Column("revoked_at", UtcTime),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    # Only ever added to.
+    sa.Column("audit_id", sa.Text, primary_key=True),
+    sa.Column("at", UtcTime, nullable=False),
+    sa.Column("tenant", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Index(None, "tenant", "audit_id"),
+)
