@@ -200,7 +200,7 @@ def test_a_tied_embedding_is_on_both_ends() -> None:
 
 def test_layers_that_do_not_divide_leave_the_last_stage_fewer() -> None:
     job = _pipeline(model=llama(num_hidden_layers=7))
-    counts = [sum(run.count for run in a_step(job, stage).model.runs) for stage in _ends(job)]
+    counts = [sum(count for count, _ in a_step(job, stage).model.layers) for stage in _ends(job)]
     assert counts == [2, 1]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.costmodel.engine_jobs import a_job, a_tape, a_weight, an_input, run_backward
 from vramgate.costmodel.job import TrainingJob
-from vramgate.costmodel.products import linear, unpacked_bytes
+from vramgate.costmodel.products import cast_weight, linear, unpacked_bytes
 from vramgate.costmodel.tape import (
     ACTIVATION,
     CAST,
@@ -131,6 +131,14 @@ def test_a_frozen_weight_is_cast_anew_each_time() -> None:
         tape.drop(linear(tape, an_input(tape, X, 4), weight))
     assert not tape.casts
     assert tape.by[CAST] == 2 * 2 * W  # each use saves its own copy
+
+
+def test_a_weight_made_for_one_product_is_not_taken_for_the_next() -> None:
+    # Python may give an object the address of one that is gone: the cache must not go by addresses.
+    tape = a_tape(autocast=True)
+    for outputs in range(1, 50):
+        copy = cast_weight(tape, a_weight(a_job(**MIXED), INPUTS, outputs), 2)
+        assert copy.elements == INPUTS * outputs
 
 
 def test_the_gradient_of_a_cast_weight_becomes_fp32() -> None:

@@ -290,8 +290,8 @@ T5 = {
 
 def test_an_encoder_decoder_runs_both_stacks_there_and_back() -> None:
     step = a_step(a_job(model={"config": T5}))
-    assert step.ledger.pieces[0].run.stack.name == "encoder"
-    assert sum(piece.count for piece in step.ledger.pieces) == 2 + 3
+    assert step.ledger.pieces[0].run.layer.stack.name == "encoder"
+    assert sum(layers for layers, _ in step.ledger.counted()) == 2 + 3
     labels = [moment.label for moment in step.ledger.moments]
     places = [
         labels.index(label)
@@ -326,8 +326,8 @@ def test_t5_ties_its_head_from_transformers_5_on() -> None:
 
 def test_freezing_trains_layers_of_the_decoder_alone() -> None:
     step = a_step(a_job(model={"config": T5}, method={"kind": "freeze", "trainable_layers": 2}))
-    trained = [p.run.stack.name for p in step.ledger.pieces if p.segment.gradients]
+    trained = [p.run.layer.stack.name for p in step.ledger.pieces if p.segment.gradients]
     assert set(trained) == {"decoder"}
     assert all(
-        p.segment.gradients == 0 for p in step.ledger.pieces if p.run.stack.name != "decoder"
+        p.segment.gradients == 0 for p in step.ledger.pieces if p.run.layer.stack.name != "decoder"
     )

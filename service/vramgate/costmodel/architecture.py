@@ -64,7 +64,7 @@ class Module:
     @property
     def is_linear(self) -> bool:
         """Whether adapters and weight quantisation treat it as a linear layer."""
-        return self.kind in {ModuleKind.LINEAR, ModuleKind.CONV1D}
+        return self.kind is ModuleKind.LINEAR or self.kind is ModuleKind.CONV1D
 
 
 def linear(

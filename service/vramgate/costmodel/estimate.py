@@ -16,11 +16,12 @@ from vramgate.costmodel.coefficients import FIRST_PRINCIPLES, Coefficients
 from vramgate.costmodel.explain import bill
 from vramgate.costmodel.host import host_bytes
 from vramgate.costmodel.job import TrainingJob
+from vramgate.costmodel.kinds import LayerKinds
 from vramgate.costmodel.memory_layers import memory_layers
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.notices import notices
-from vramgate.costmodel.parallelism import pipeline_stages
-from vramgate.costmodel.rest import splits_model, whole_model_states
+from vramgate.costmodel.parallelism import pipeline_stages, splits_layers
+from vramgate.costmodel.rank_model import trainable_parameters
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.tape import ACTIVATION, DEQUANTIZED, GRADIENT, LOGITS, TEMPORARY
 from vramgate.units import Bytes, largest
@@ -38,12 +39,12 @@ def estimate_memory(
     worst = _worst(job)
     layers = memory_layers(worst.step, worst.peak, coefficients)
     architecture = job.architecture
-    active = architecture.active_parameters
+    parameters, active = architecture.parameters, architecture.active_parameters
     lines = bill(worst.step, worst.peak)
     return MemoryEstimate(
-        parameters=architecture.parameters,
+        parameters=parameters,
         trainable_parameters=int(_trainable(worst)),
-        active_parameters=architecture.parameters if active is None else active,
+        active_parameters=parameters if active is None else active,
         peak=Peak(
             allocated_bytes=worst.peak.bytes,
             required_bytes=layers.required,
@@ -103,8 +104,9 @@ def _regimes(
 
 def _peak_of_one_regime(job: TrainingJob) -> Bytes:
     peak: Bytes = 0
+    kinds = LayerKinds(job)
     for stage in pipeline_stages(job):
-        for moment in Step(job, stage).run():
+        for moment in Step(job, stage, kinds).run():
             peak = largest(peak, moment.bytes)
     return peak
 
@@ -114,18 +116,20 @@ class _WorstRank:
     """The stage with the highest peak."""
 
     step: Step
+    kinds: LayerKinds
     moments: list[Moment]
     peak: Moment
 
 
 def _worst(job: TrainingJob) -> _WorstRank:
     found: _WorstRank | None = None
+    kinds = LayerKinds(job)
     for stage in pipeline_stages(job):
-        step = Step(job, stage)
+        step = Step(job, stage, kinds)
         moments = step.run()
         peak = max(moments, key=lambda moment: moment.bytes)
         if found is None or peak.bytes > found.peak.bytes:
-            found = _WorstRank(step=step, moments=moments, peak=peak)
+            found = _WorstRank(step=step, kinds=kinds, moments=moments, peak=peak)
     if found is None:
         message = "a job has at least one pipeline stage"
         raise AssertionError(message)
@@ -134,29 +138,29 @@ def _worst(job: TrainingJob) -> _WorstRank:
 
 def _trainable(worst: _WorstRank) -> int:
     """Return the trainable parameters of the whole model, not of one rank."""
-    if splits_model(worst.step.job):
-        whole = whole_model_states(worst.step.job)
-        return whole.trainable
+    layout = worst.step.job.parallelism
+    if splits_layers(layout) or layout.pipeline_parallel_size > 1:
+        return trainable_parameters(worst.step.job, worst.kinds)
     return worst.step.model.states.trainable
 
 
 def _timeline(moments: list[Moment]) -> tuple[PhaseBytes, ...]:
     """Return the highest moment of each phase, in the order of a step."""
-    timeline: list[PhaseBytes] = []
-    for phase in PHASES:
-        of_phase = [moment for moment in moments if moment.phase is phase]
-        if not of_phase:
-            continue
-        high = max(of_phase, key=lambda moment: moment.bytes)
-        timeline.append(
-            PhaseBytes(
-                phase=phase,
-                allocated_bytes=high.bytes,
-                components=_present(high.components),
-                moment=high.label,
-            )
+    highest: dict[Phase, Moment] = {}
+    for moment in moments:
+        high = highest.get(moment.phase)
+        if high is None or moment.bytes > high.bytes:
+            highest[moment.phase] = moment
+    return tuple(
+        PhaseBytes(
+            phase=phase,
+            allocated_bytes=highest[phase].bytes,
+            components=_present(highest[phase].components),
+            moment=highest[phase].label,
         )
-    return tuple(timeline)
+        for phase in PHASES
+        if phase in highest
+    )
 
 
 def _present(components: dict[Component, Bytes]) -> dict[Component, Bytes]:
@@ -169,7 +173,8 @@ SAVED = (ACTIVATION, TEMPORARY, GRADIENT, LOGITS, DEQUANTIZED)
 
 def _saved_per_block(step: Step) -> Bytes:
     """Return what autograd keeps of one block of the last kind."""
-    if not step.ledger.pieces:
+    pieces = step.ledger.pieces
+    if not pieces:
         return 0
-    kept = step.ledger.pieces[-1].segment.kept
+    kept = pieces[-1].segment.kept
     return sum(kept[index] for index in SAVED)

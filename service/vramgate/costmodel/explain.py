@@ -6,7 +6,6 @@ from collections.abc import Callable
 from vramgate.costmodel.breakdown import BillLine, Component
 from vramgate.costmodel.job import ShardingImplementation
 from vramgate.costmodel.moments import Moment
-from vramgate.costmodel.rank_model import States
 from vramgate.costmodel.rest import (
     BIDIRECTIONAL,
     WITH_REFERENCE,
@@ -14,6 +13,7 @@ from vramgate.costmodel.rest import (
     standing_gathered,
 )
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
+from vramgate.costmodel.states import States
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.weights import Weight
 
@@ -68,11 +68,9 @@ def _weights(step: Step, peak: Moment) -> str:
 
 
 def _layers(step: Step) -> list[tuple[int, Weight]]:
-    layers: dict[int, int] = defaultdict(int)
-    for run in step.model.runs:
-        layers[id(run.weights)] += run.count
-    kinds = {id(run.weights): run.weights for run in step.model.runs}
-    found = [(layers[key], weight) for key, held in kinds.items() for weight in held.values()]
+    found = [
+        (count, weight) for count, layer in step.model.layers for weight in layer.weights.values()
+    ]
     found.extend((1, weight) for weight in step.model.outside.values())
     return found
 
@@ -159,13 +157,12 @@ def _gradients(step: Step, peak: Moment) -> str:
 
 
 def _activations(step: Step, peak: Moment) -> str:
+    waiting = [layers for layers in peak.kept if layers.number and layers.bytes]
     terms = [
-        f"{layers.count} waiting {layers.name} blocks × {layers.bytes:,}"
-        for layers in peak.kept
-        if layers.bytes
+        f"{layers.number} waiting {layers.name} blocks × {layers.bytes:,}" for layers in waiting
     ]
     rest = peak.components[Component.ACTIVATIONS] - sum(
-        layers.count * layers.bytes for layers in peak.kept
+        layers.number * layers.bytes for layers in waiting
     )
     if rest:
         where = "the running block, inputs, tables" if terms else "kept tensors, inputs, tables"

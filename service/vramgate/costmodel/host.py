@@ -5,8 +5,8 @@ gradient: 16 bytes a parameter); bitsandbytes paged optimizers (managed memory t
 """
 
 from vramgate.costmodel.components.optimizer_states import PAGED
-from vramgate.costmodel.rank_model import States
 from vramgate.costmodel.rest import on_card
+from vramgate.costmodel.states import States
 from vramgate.costmodel.step import Step
 from vramgate.units import Bytes, smallest
 

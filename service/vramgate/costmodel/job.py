@@ -23,7 +23,10 @@ class Dtype(StrEnum):
     @property
     def bytes(self) -> int:
         """Bytes an element takes."""
-        return {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}[self.value]
+        return _BYTES_OF[self]
+
+
+_BYTES_OF = {Dtype.FP32: 4, Dtype.BF16: 2, Dtype.FP16: 2, Dtype.FP8: 1, Dtype.INT8: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.job import Checkpointing, CheckpointMode, TrainingJob
-from vramgate.costmodel.rank_model import LayerRun
+from vramgate.costmodel.kinds import Layer
 from vramgate.costmodel.segments import (
     High,
     Memory,
@@ -20,31 +20,31 @@ from vramgate.units import ceil_div
 def layer_segment(
     job: TrainingJob,
     setting: Setting,
-    run: LayerRun,
+    layer: Layer,
     *,
     requires_grad: bool,
     accumulating: bool,
     memory: Memory | None,
 ) -> Segment:
-    """Return the segment of one layer of a run, under the job's checkpointing."""
+    """Return the segment of one layer, under the job's checkpointing."""
     checkpointing = job.checkpointing
     keeps = per_op_selection(job)
     whole = checkpointing.mode is CheckpointMode.FULL
     if not whole and keeps is None:
         return block_segment(
             setting,
-            run.block,
-            run.weights,
-            run.stack.hidden_size,
+            layer.block,
+            layer.weights,
+            layer.stack.hidden_size,
             requires_grad=requires_grad,
             accumulating=accumulating,
             memory=memory,
         )
     segment = checkpointed_segment(
         setting,
-        run.block,
-        run.weights,
-        run.stack.hidden_size,
+        layer.block,
+        layer.weights,
+        layer.stack.hidden_size,
         requires_grad=requires_grad,
         reentrant=checkpointing.reentrant and keeps is None,
         accumulating=accumulating,
@@ -56,9 +56,9 @@ def layer_segment(
     if checkpointing.every_n_layers > 1:
         between = block_segment(
             setting,
-            run.block,
-            run.weights,
-            run.stack.hidden_size,
+            layer.block,
+            layer.weights,
+            layer.stack.hidden_size,
             requires_grad=True,
             accumulating=accumulating,
             memory=memory,

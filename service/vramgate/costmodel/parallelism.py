@@ -6,8 +6,6 @@ experts are dealt out whole. Norms and routers are not split. Shares round up.
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from vramgate.costmodel.architecture import (
     Attention,
     Block,
@@ -16,6 +14,7 @@ from vramgate.costmodel.architecture import (
     Module,
     ModuleKind,
 )
+from vramgate.costmodel.conditions import everywhere
 from vramgate.costmodel.job import Parallelism, TrainingJob
 from vramgate.units import ceil_div, smallest
 
@@ -64,6 +63,8 @@ def module_share(module: Module, layout: Parallelism, expert_ranks: int = 1) -> 
     ranks = layout.tensor_parallel_size
     if module.role in EXPERT_ROLES:
         return _expert_share(module, layout, expert_ranks)
+    if ranks == 1:
+        return module
     if module.role in COLUMN_ROLES:
         out_features = ceil_div(module.out_features, ranks)
         return replace(
@@ -86,7 +87,7 @@ def expert_tensor_ranks(job: TrainingJob) -> int:
     layout = job.parallelism
     ranks = layout.tensor_parallel_size
     needed = ranks * layout.pipeline_parallel_size * layout.expert_parallel_size
-    return ranks if np.all(job.hardware.devices % needed == 0) else 1
+    return ranks if everywhere(job.hardware.devices % needed == 0) else 1
 
 
 def _expert_share(module: Module, layout: Parallelism, ranks: int) -> Module:
@@ -106,6 +107,11 @@ def _expert_share(module: Module, layout: Parallelism, ranks: int) -> Module:
         weight=in_features * out_features,
         bias=bias,
     )
+
+
+def splits_layers(layout: Parallelism) -> bool:
+    """Return whether a rank holds a part of a layer only."""
+    return layout.tensor_parallel_size > 1 or layout.expert_parallel_size > 1
 
 
 def block_share(block: Block, layout: Parallelism, expert_ranks: int) -> Block:

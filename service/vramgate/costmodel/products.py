@@ -12,13 +12,13 @@ from vramgate.units import Bytes
 
 def cast_weight(tape: Tape, weight: Weight, width: int) -> Tensor:
     """Return autocast's copy of a weight: cached until autocast ends where the weight trains, made anew where not."""
-    cached = tape.casts.get(id(weight))
+    cached = tape.casts.get(weight)
     if cached is not None:
         tape.hold(cached)
         return cached
     out = tape.new(weight.elements, width, requires_grad=weight.trainable, category=CAST)
     if weight.trainable:
-        tape.casts[id(weight)] = out
+        tape.casts[weight] = out
         tape.hold(out)
         if out.requires_grad:
             tape.record_saving(_cast_weight_backward, out, weight)
@@ -116,7 +116,7 @@ def _quantized_linear(tape: Tape, x: Tensor, weight: Weight) -> Tensor:
     source = cast(tape, x, width)
     if _keeps_input(tape, weight):
         keep_with(tape, source, source)
-        tape.quantized_inputs[id(source)] = source.size
+        tape.quantized_inputs[source] = source.size
     unpacked = _unpack(tape, weight, width)
     rows = x.elements // weight.in_features
     tape.reach()

@@ -1,16 +1,14 @@
 """What a rank holds at rest, between the moments of a step: weights, states, gradients, standing buffers."""
 
-from dataclasses import replace
-
 from vramgate.costmodel.blocks.ends import buffer_bytes, input_bytes
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.breakdown import Component, Phase
 from vramgate.costmodel.components.optimizer_states import PAGED, step_temporary_bytes
-from vramgate.costmodel.job import Parallelism, ShardingImplementation, Task, TrainingJob
+from vramgate.costmodel.job import ShardingImplementation, Task, TrainingJob
 from vramgate.costmodel.moments import Moment
-from vramgate.costmodel.parallelism import PipelineStage
-from vramgate.costmodel.rank_model import RankModel, States, rank_model
+from vramgate.costmodel.rank_model import RankModel
 from vramgate.costmodel.sharding import SHARDS_WEIGHTS, ShardPlan
+from vramgate.costmodel.tape import CATEGORIES
 from vramgate.costmodel.weights import ADAPTING
 from vramgate.units import Bytes, largest, smallest
 
@@ -61,8 +59,8 @@ def loaded(job: TrainingJob, setting: Setting, model: RankModel, weights: Bytes)
     if job.method.quantization is not None:
         whole = [
             weight.module.weight * setting.compute_width
-            for run in model.runs
-            for weight in run.weights.values()
+            for _, layer in model.layers
+            for weight in layer.weights.values()
             if weight.quantization is not None
         ]
         components[Component.DEQUANTIZATION] = max(whole, default=0)
@@ -70,8 +68,8 @@ def loaded(job: TrainingJob, setting: Setting, model: RankModel, weights: Bytes)
         phase=Phase.LOAD,
         label="model loaded",
         bytes=sum(components.values()),
-        components=components,
-        kept=(),
+        static=components,
+        parts=[0] * CATEGORIES,
     )
 
 
@@ -170,20 +168,3 @@ def _partition_temporaries(job: TrainingJob, plan: ShardPlan, share: Bytes) -> B
         return update
     low = job.precision.weights.bytes
     return largest(elements * (low + FP32_BYTES), elements * (FP32_BYTES - low) + update)
-
-
-def splits_model(job: TrainingJob) -> bool:
-    """Return whether a rank holds a part of the model only."""
-    layout = job.parallelism
-    sizes = (
-        layout.tensor_parallel_size,
-        layout.pipeline_parallel_size,
-        layout.expert_parallel_size,
-    )
-    return any(size > 1 for size in sizes)
-
-
-def whole_model_states(job: TrainingJob) -> States:
-    """Return the states of the whole model, as one rank alone would hold them."""
-    alone = replace(job, parallelism=Parallelism())
-    return rank_model(alone, PipelineStage(name="")).states

@@ -5,6 +5,7 @@ gradients it leaves behind. ``step`` lays the segments of all layers in time.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vramgate.costmodel.architecture import Block
 from vramgate.costmodel.blocks.decoder import block
@@ -66,6 +67,14 @@ class Segment:
     def kept_bytes(self) -> Bytes:
         """All that is kept for backward."""
         return sum(self.kept)
+
+
+class Entry(NamedTuple):
+    """How a layer is entered: what of it changes within one job."""
+
+    stream_requires_grad: bool
+    stream_width: int
+    reads_memory: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

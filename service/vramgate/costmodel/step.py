@@ -5,6 +5,7 @@ What every other segment holds at a moment is the base; the segment's own high s
 parameters that sharding has gathered for the segment.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from vramgate.costmodel.blocks.encoder_decoder_ends import encoder_embedding, encoder_setting
@@ -25,14 +26,15 @@ from vramgate.costmodel.crossing import (
 from vramgate.costmodel.head import head_segment
 from vramgate.costmodel.job import (
     CheckpointMode,
-    ShardingImplementation,
     Task,
     TrainingJob,
 )
+from vramgate.costmodel.kinds import Layer, LayerKinds, LayerRun, Round
 from vramgate.costmodel.layers import layer_segment
-from vramgate.costmodel.moments import Ledger, Moment, Piece
+from vramgate.costmodel.moments import Ledger, Moment, Passage, Piece
 from vramgate.costmodel.parallelism import PipelineStage
-from vramgate.costmodel.rank_model import LayerRun, RankModel, States, rank_model
+from vramgate.costmodel.passage import LayerPasser
+from vramgate.costmodel.rank_model import RankModel, rank_model
 from vramgate.costmodel.rest import (
     keeps_gradients,
     loaded,
@@ -42,6 +44,7 @@ from vramgate.costmodel.rest import (
     step_temporaries,
 )
 from vramgate.costmodel.segments import (
+    Entry,
     High,
     Parts,
     Segment,
@@ -56,7 +59,6 @@ from vramgate.costmodel.shared_table import (
 )
 from vramgate.costmodel.tape import (
     ACTIVATION,
-    CAST,
     CATEGORIES,
     GRADIENT,
     LOGITS,
@@ -78,17 +80,16 @@ class Step:
 
     job: TrainingJob
     stage: PipelineStage
+    kinds: LayerKinds | None = None
+    """The job's kinds of layers, where another stage has made some."""
     setting: Setting = field(init=False)
     model: RankModel = field(init=False)
     plan: ShardPlan = field(init=False)
     ledger: Ledger = field(init=False)
+    passer: LayerPasser = field(init=False)
     stream_requires_grad: bool = field(init=False, default=True)
     resident_gradients: bool = field(init=False)
     """Gradients are there while forward runs; backward adds into them."""
-    offloaded_bytes: Bytes = field(init=False, default=0)
-    """Checkpoints that wait in host memory."""
-    segments: dict[tuple[int, bool, int], Segment] = field(init=False, default_factory=dict)
-    """Those made so far, by the layer's weights and how it is entered."""
     biases: list[SpanningBias] = field(init=False, default_factory=list)
     """One for each stack that has run forward and not yet backward."""
     crossing: Crossing | None = field(init=False, default=None)
@@ -97,7 +98,7 @@ class Step:
     def __post_init__(self) -> None:
         """Lay out what does not change while the step runs."""
         job = self.job
-        self.model = rank_model(job, self.stage)
+        self.model = rank_model(job, self.stage, self.kinds or LayerKinds(job))
         self.setting = encoder_setting(setting_of(job), self.model.outside)
         states = self.model.states
         self.plan = shard_plan(job, parameters=states.parameters, gradient_bytes=states.gradients)
@@ -106,6 +107,17 @@ class Step:
         if self.resident_gradients:
             resting = resting_gradients(job, self.model, self.plan)
             self.ledger.add_static(Component.GRADIENTS, resting)
+        self.passer = LayerPasser(
+            job=job,
+            plan=self.plan,
+            ledger=self.ledger,
+            resident_gradients=self.resident_gradients,
+        )
+
+    @property
+    def offloaded_bytes(self) -> Bytes:
+        """Checkpoints that wait in host memory."""
+        return sum(layers * piece.segment.offloaded for layers, piece in self.ledger.counted())
 
     def run(self) -> list[Moment]:
         """Return the moments of the step."""
@@ -117,7 +129,7 @@ class Step:
         self._hold_lingering()
         if self.stage.last:
             self._head()
-        self._drop_casts()
+        self.ledger.drop_casts()
         self._backward()
         if embedded is not None:
             self._embed_backward(*embedded)
@@ -151,21 +163,70 @@ class Step:
     def _forward(self) -> None:
         """Run all blocks forward, stack by stack."""
         stack, bias = None, None
-        model = self.model
-        layers = zip(model.runs, model.run_states, model.run_expert_states, strict=True)
-        for run, states, experts in layers:
-            if run.stack is not stack:
+        for each in self.model.rounds:
+            entered = each.runs[0].layer.stack
+            if entered is not stack:
                 if bias is not None:
                     bias.end(self.ledger)
                 if stack is not None and has_memory(self.job):
                     self._cross_over()
-                stack = run.stack
+                stack = entered
                 bias = spanning_bias(self.job, self.setting, stack)
                 self.biases.append(bias)
                 bias.begin(self.ledger)
-            self._forward_run(run, states, experts)
+            for passage in self._passages(each):
+                self.passer.forward(passage)
         if bias is not None:
             bias.end(self.ledger)
+
+    def _passages(self, each: Round) -> Iterator[Passage]:
+        """Yield a round's layers by how they are entered.
+
+        The first block with a trainable weight gets no gradient for its input, and a block may widen the stream. Once
+        a round leaves the stream as it found it, those after it are as it is.
+        """
+        left = each.times
+        while left:
+            entered = self._entry
+            pieces = [piece for run in each.runs for piece in self._pieces(run)]
+            times = left if left > 1 and self._entry == entered else 1
+            left -= times
+            yield Passage(pieces=tuple(pieces), times=times)
+
+    def _pieces(self, run: LayerRun) -> Iterator[Piece]:
+        left = run.count
+        while left:
+            entered = self._entry
+            segment = self._segment(run.layer, entered)
+            count = left if left > 1 and self._entry == entered else 1
+            left -= count
+            yield Piece(run=run, count=count, segment=segment)
+
+    @property
+    def _entry(self) -> Entry:
+        """How the next layer is entered."""
+        return Entry(
+            stream_requires_grad=self.stream_requires_grad,
+            stream_width=self.setting.stream_width,
+            reads_memory=self.crossing is not None,
+        )
+
+    def _segment(self, layer: Layer, entry: Entry) -> Segment:
+        """Return the segment of the next layer, made once for layers that are entered alike."""
+        segment = layer.segments.get(entry)
+        if segment is None:
+            segment = layer.segments[entry] = layer_segment(
+                self.job,
+                self.setting,
+                layer,
+                requires_grad=self.stream_requires_grad,
+                accumulating=self._accumulating,
+                memory=self.crossing.memory if self.crossing is not None else None,
+            )
+        self.stream_requires_grad = segment.requires_grad
+        if segment.stream_width != self.setting.stream_width:
+            self.setting = replace(self.setting, stream_width=segment.stream_width)
+        return segment
 
     def _cross_over(self) -> None:
         decoder = setting_of(self.job)
@@ -183,77 +244,19 @@ class Step:
     def _backward(self) -> None:
         """Run all blocks backward, stack by stack."""
         stack = None
-        for piece in reversed(self.ledger.pieces):
-            if piece.run.stack is not stack:
+        for passage in reversed(self.ledger.passages):
+            left = passage.pieces[0].run.layer.stack
+            if left is not stack:
                 if stack is not None:
                     self.biases.pop().end_backward(self.ledger)
                     if self.crossing is not None:
                         shared, summed = self._shared_table()
                         self.crossing.back(self.ledger, shared=shared, summed=summed)
-                stack = piece.run.stack
+                stack = left
                 self.biases[-1].begin_backward(self.ledger)
-            self._backward_piece(piece)
+            self.passer.backward(passage)
         if self.biases:
             self.biases.pop().end_backward(self.ledger)
-
-    def _forward_run(self, run: LayerRun, states: States, experts: States) -> None:
-        gathered = self._gathered(states, self.plan.forward_units)
-        left = run.count
-        while left:
-            entered = self.stream_requires_grad, self.setting.stream_width
-            segment = self._segment(run)
-            # The first block with a trainable weight gets no gradient for its input, and a block may widen the
-            # stream; those after it are as each other.
-            same = entered == (self.stream_requires_grad, self.setting.stream_width)
-            count = left if same else 1
-            left -= count
-            self.offloaded_bytes = self.offloaded_bytes + count * segment.offloaded
-            self._keep_gathered(states, count)
-            before = count - 1
-            self.ledger.hold(segment.kept, before)
-            self.ledger.held[CAST] = self.ledger.held[CAST] + (
-                before * segment.casts_until_forward_ends
-            )
-            self.ledger.note(Phase.FORWARD, _name(run, "forward"), segment.forward, gathered)
-            self.ledger.hold(segment.kept)
-            self.ledger.held[CAST] = self.ledger.held[CAST] + segment.casts_until_forward_ends
-            piece = Piece(
-                run=run, states=states, expert_states=experts, count=count, segment=segment
-            )
-            self.ledger.pieces.append(piece)
-            self.ledger.wait(piece, count)
-
-    def _gathered(self, states: States, units: int) -> Bytes:
-        """Return the gathered blocks alive while one of them runs, beyond those that stay gathered."""
-        plan = self.plan
-        by_unit = plan.gathers and plan.implementation is not ShardingImplementation.DEEPSPEED
-        if not by_unit or plan.one_unit or plan.keeps_gathered:
-            return 0
-        return units * states.gathered
-
-    def _keep_gathered(self, states: States, count: int) -> None:
-        """Let blocks that are not sharded again after forward stay gathered (a negative count: no more)."""
-        if self.plan.gathers and self.plan.keeps_gathered and not self.plan.one_unit:
-            self.ledger.add_static(Component.GATHERED_PARAMETERS, count * states.gathered)
-
-    def _segment(self, run: LayerRun) -> Segment:
-        """Return the segment of a run's next layer, made once for layers that are entered alike."""
-        entered = id(run.weights), self.stream_requires_grad, self.setting.stream_width
-        segment = self.segments.get(entered)
-        if segment is None:
-            segment = layer_segment(
-                self.job,
-                self.setting,
-                run,
-                requires_grad=self.stream_requires_grad,
-                accumulating=self._accumulating,
-                memory=self.crossing.memory if self.crossing is not None else None,
-            )
-            self.segments[entered] = segment
-        self.stream_requires_grad = segment.requires_grad
-        if segment.stream_width != self.setting.stream_width:
-            self.setting = replace(self.setting, stream_width=segment.stream_width)
-        return segment
 
     @property
     def _accumulating(self) -> bool:
@@ -268,18 +271,11 @@ class Step:
         """
         if not self.resident_gradients:
             return
-        lingering = sum(piece.count * piece.segment.lingering for piece in self.ledger.pieces)
+        lingering = sum(layers * piece.segment.lingering for layers, piece in self.ledger.counted())
         if self.job.task is not Task.PRETRAIN:
             common = smallest(self.setting.sequence, COMMON_ROW_TOKENS)
             lingering = ceil_div(lingering * common, self.setting.sequence)
         self.ledger.add_static(Component.ACTIVATIONS, lingering)
-
-    def _drop_casts(self) -> None:
-        """Leave autocast: its cached weight copies go, where no operation saved them."""
-        for piece in self.ledger.pieces:
-            self.ledger.held[CAST] = self.ledger.held[CAST] - (
-                piece.count * piece.segment.casts_until_forward_ends
-            )
 
     def _head(self) -> None:
         """Run the head and the loss, forward and backward, to the gradient of the last block's output."""
@@ -292,70 +288,11 @@ class Step:
         )
         self.ledger.note(Phase.FORWARD, "output layer", head.forward)
         self.ledger.note(Phase.LOSS, "forward of the loss", head.loss_forward)
-        self._drop_casts_of_forward()
+        self.ledger.drop_casts()
         self.ledger.note(Phase.LOSS, "backward of the loss", head.loss_backward)
         self.ledger.note(Phase.BACKWARD, "backward of the output layer", head.backward)
         self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + head.gradients
         self.ledger.held[LOGITS] = self.ledger.held[LOGITS] + head.outputs
-
-    def _drop_casts_of_forward(self) -> None:
-        self._drop_casts()
-        for piece in self.ledger.pieces:
-            piece.segment = replace(piece.segment, casts_until_forward_ends=0)
-
-    def _backward_piece(self, piece: Piece) -> None:
-        segment, count = piece.segment, piece.count
-        if not segment.requires_grad:
-            self.ledger.hold(segment.kept, -count)
-            self._keep_gathered(piece.states, -count)
-            self.ledger.wait(piece, -count)
-            return
-        left = self._gradients_left(piece)
-        gathered = self._gathered(piece.states, self.plan.backward_units)
-        label = _name(piece.run, "backward")
-        self.ledger.hold(segment.kept, -1)
-        self.ledger.wait(piece, -1)
-        self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
-        if count > 1:
-            if self.plan.keeps_inputs:
-                # The hooks of frozen flat parameters hold every block's input, and its gradient, to the end.
-                self.ledger.held[ACTIVATION] = self.ledger.held[ACTIVATION] + (
-                    (count - 1) * segment.stream_bytes
-                )
-                self.ledger.held[TEMPORARY] = self.ledger.held[TEMPORARY] + (
-                    max(count - 2, 0) * segment.stream_bytes
-                )
-            self.ledger.hold(segment.kept, 1 - count)
-            self._keep_gathered(piece.states, 1 - count)
-            self.ledger.wait(piece, 1 - count)
-            self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + ((count - 1) * left)
-            self.ledger.note(Phase.BACKWARD, label, segment.backward, gathered)
-        self._note_flattening(
-            label, segment.gradients, segment.gradients, segment.stream_bytes, gathered
-        )
-        self._keep_gathered(piece.states, -1)
-        self.ledger.held[GRADIENT] = self.ledger.held[GRADIENT] + left
-
-    def _note_flattening(
-        self, label: str, made: Bytes, flat: Bytes, stream_bytes: Bytes, gathered: Bytes = 0
-    ) -> None:
-        """Note the end of a unit's backward in FSDP 1: its gradients as made, and all of them in one tensor."""
-        if not self.plan.flattens_gradients:
-            return
-        parts: Parts = [0] * CATEGORIES
-        parts[GRADIENT], parts[TEMPORARY] = made, flat + stream_bytes
-        high = High(bytes=made + flat + stream_bytes, parts=parts)
-        self.ledger.note(Phase.BACKWARD, f"{label}, gradients made flat", high, gathered)
-
-    def _gradients_left(self, piece: Piece) -> Bytes:
-        """Return the gradients one block leaves behind: all of them, or the rank's share."""
-        if self.job.optimizer.in_backward or self.resident_gradients:
-            return 0
-        if not self.plan.shards_gradients:
-            return piece.segment.gradients
-        if self.job.sharding.offload_optimizer != "none":
-            return 0
-        return piece.gradients_share(self.plan)
 
     def _embed_backward(self, tape: Tape, embedded: Tensor) -> None:
         if not embedded.requires_grad:
@@ -372,7 +309,7 @@ class Step:
         tape.free(shared, GRADIENT)
         self.ledger.note_tape(tape, Phase.BACKWARD, "backward of the embedding")
         whole = self.model.outside_states.gathered
-        self._note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
+        self.passer.note_flattening("backward of the embedding", tape.by[GRADIENT], whole, 0)
 
     def _shared_table(self) -> tuple[Bytes, Bytes]:
         """Return the bytes of the table's gradient that a pass adds to another's, and of a sum made beside them."""
@@ -386,15 +323,12 @@ class Step:
     def _optimizer_step(self) -> None:
         temporary = step_temporaries(self.job, self.model, self.plan)
         self.ledger.held = [0] * CATEGORIES
-        self.ledger.static[Component.GATHERED_PARAMETERS] = 0
+        self.ledger.set_static(Component.GATHERED_PARAMETERS, 0)
         if self.plan.accumulates_whole:  # the last backward has reduced them
-            self.ledger.static[Component.GRADIENTS] = shared_gradients(self.model, self.plan)
+            shared = shared_gradients(self.model, self.plan)
+            self.ledger.set_static(Component.GRADIENTS, shared)
         if not self.resident_gradients and not self.job.optimizer.in_backward:
             self.ledger.held[GRADIENT] = resting_gradients(self.job, self.model, self.plan)
         parts: Parts = [0] * CATEGORIES
         parts[TEMPORARY] = temporary
         self.ledger.note(Phase.OPTIMIZER_STEP, "optimizer step", High(bytes=temporary, parts=parts))
-
-
-def _name(run: LayerRun, direction: str) -> str:
-    return f"{direction} of one {run.block.name} block"

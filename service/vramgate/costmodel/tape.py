@@ -35,11 +35,14 @@ COMPONENT_OF = {
 
 
 class Gradient:
-    """The gradient of a tensor while it waits; several tensors may share one buffer (addition passes it on)."""
+    """The gradient of a tensor while it waits; several tensors may share one buffer (addition passes it on).
+
+    The tape gives its arguments by position, as a tensor's: Python builds a dict of keywords for every new object.
+    """
 
     __slots__ = ("category", "is_view", "owners", "size")
 
-    def __init__(self, size: Bytes, *, is_view: bool, category: int) -> None:
+    def __init__(self, size: Bytes, category: int, is_view: bool) -> None:  # noqa: FBT001
         self.size = size
         self.owners = 1
         self.is_view = is_view
@@ -65,7 +68,13 @@ class Tensor:
         "width",
     )
 
-    def __init__(self, elements: Count, width: int, category: int, *, requires_grad: bool) -> None:
+    def __init__(
+        self,
+        elements: Count,
+        width: int,
+        category: int,
+        requires_grad: bool,  # noqa: FBT001
+    ) -> None:
         self.elements = elements
         self.width = width
         self.size = elements * width
@@ -108,13 +117,13 @@ class Tape:
         """bitsandbytes before 0.43.2: 4-bit products keep their inputs though nothing needs them."""
         self.saves_unpacked_weights = False
         """GPTQ layers unpack their weights in PyTorch operations: autograd keeps them unpacked."""
-        self.quantized_inputs: dict[int, Bytes] = {}
+        self.quantized_inputs: dict[Tensor, Bytes] = {}
         """Bytes of the distinct inputs of 4-bit products that nothing but the product keeps."""
         self.products: list[Bytes] = []
         """Sizes of the outputs of weight products, in order: what per-op selective checkpointing chooses from."""
         self.attention_bytes: Bytes = 0
         """Output and log-sum-exp of the attention kernel."""
-        self.casts: dict[int, Tensor] = {}
+        self.casts: dict[object, Tensor] = {}
         self.left_to_block: list[Tensor] = []
         self.discarded: list[Tensor] = []
         """Tensors that lose their storage when forward ends and are made again from what is kept."""
@@ -131,8 +140,8 @@ class Tape:
 
     def free(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count ``size`` fewer bytes alive."""
-        self.live -= size
-        self.by[category] -= size
+        self.live = self.live - size
+        self.by[category] = self.by[category] - size
 
     def spike(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count bytes that live only while one operation runs."""
@@ -149,14 +158,14 @@ class Tape:
     ) -> Tensor:
         """Return a new tensor, alive and held by its name."""
         category = self.category if category is None else category
-        tensor = Tensor(elements, width, category, requires_grad=requires_grad and self.recording)
+        tensor = Tensor(elements, width, category, requires_grad and self.recording)
         self.allocate(tensor.size, category)
         return tensor
 
     def view(self, x: Tensor, elements: Count) -> Tensor:
         """Return a view of ``elements`` of ``x``: its own gradient, no storage; it holds ``x``."""
         base = x.base or x
-        view = Tensor(elements, x.width, base.category, requires_grad=x.requires_grad)
+        view = Tensor(elements, x.width, base.category, x.requires_grad)
         view.base = base
         base.holders += 1
         return view
@@ -205,8 +214,8 @@ class Tape:
 
     def move(self, tensor: Tensor, category: int) -> None:
         """Count a tensor under another category."""
-        self.by[tensor.category] -= tensor.size
-        self.by[category] += tensor.size
+        self.by[tensor.category] = self.by[tensor.category] - tensor.size
+        self.by[category] = self.by[category] + tensor.size
         tensor.category = category
 
     def record(self, backward: Backward, *arguments: object) -> None:
@@ -227,7 +236,7 @@ class Tape:
     def new_gradient(self, size: Bytes, *, is_view: bool = False) -> Gradient:
         """Return a new gradient buffer, owned once."""
         self.allocate(size, self.category)
-        return Gradient(size, is_view=is_view, category=self.category)
+        return Gradient(size, self.category, is_view)
 
     def release(self, gradient: Gradient) -> None:
         """End one owner of a gradient buffer."""
@@ -302,14 +311,3 @@ class ArrayTape(Tape):
         self.live = self.live + size
         self.by[category] = self.by[category] + size
         self.peak = largest(self.peak, self.live)
-
-    def free(self, size: Bytes, category: int = TEMPORARY) -> None:
-        """Count ``size`` fewer bytes alive."""
-        self.live = self.live - size
-        self.by[category] = self.by[category] - size
-
-    def move(self, tensor: Tensor, category: int) -> None:
-        """Count a tensor under another category."""
-        self.by[tensor.category] = self.by[tensor.category] - tensor.size
-        self.by[category] = self.by[category] + tensor.size
-        tensor.category = category

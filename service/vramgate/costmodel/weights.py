@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vramgate.costmodel.architecture import Module, ModuleKind, Part
 from vramgate.costmodel.expert_adapters import is_adapted_parameter, mapped_names, rank_factor
-from vramgate.costmodel.job import Method, MethodKind, ShardingImplementation, TrainingJob
+from vramgate.costmodel.job import Dtype, Method, MethodKind, ShardingImplementation, TrainingJob
 from vramgate.costmodel.quantization import quantized_storage, unpacked_scale_bytes
 
 FP32_BYTES = 4
@@ -134,12 +134,15 @@ def held_weights(
     partial freezing, whether this layer trains.
     """
     weights: dict[str, Weight] = {}
+    widths = widths_in_use(job)
     for module in modules:
         role, number = module.role, 1
         while role in weights:
             number += 1
             role = f"{module.role}#{number}"
-        weights[role] = held_weight(module, job, in_block=in_block, trainable_layer=trainable_layer)
+        weights[role] = _held(
+            module, job, widths, in_block=in_block, trainable_layer=trainable_layer
+        )
     return weights
 
 
@@ -147,24 +150,37 @@ def held_weight(
     module: Module, job: TrainingJob, *, in_block: bool, trainable_layer: bool = True
 ) -> Weight:
     """Return one module as method and precision hold it."""
+    widths = widths_in_use(job)
+    return _held(module, job, widths, in_block=in_block, trainable_layer=trainable_layer)
+
+
+def _held(
+    module: Module,
+    job: TrainingJob,
+    widths: "WidthsInUse",
+    *,
+    in_block: bool,
+    trainable_layer: bool,
+) -> Weight:
+    """Return one module as ``held_weight`` does; ``widths``: those of the job, found once for all its modules."""
     method = job.method
     trainable = method.kind is MethodKind.FULL or (
         method.kind is MethodKind.FREEZE and trainable_layer
     )
-    widths = trainable_widths(job) if trainable else frozen_widths(job)
+    own = widths.trainable if trainable else widths.frozen
     weight = Weight(
         module=module,
         in_features=module.in_features,
         out_features=module.out_features,
         elements=module.weight * module.copies,
         bias_elements=module.bias * module.copies,
-        width=widths.width,
-        rest_width=widths.rest,
+        width=own.width,
+        rest_width=own.rest,
         trainable=trainable,
         stored_bytes=0,
     )
     if not trainable:
-        _hold_frozen(weight, job, in_block=in_block)
+        _hold_frozen(weight, job, widths.adapter, in_block=in_block)
     if weight.quantization is None:
         weight.stored_bytes = weight.parameters * weight.rest_width
     return weight
@@ -175,6 +191,24 @@ class Widths(NamedTuple):
 
     width: int
     rest: int
+
+
+class WidthsInUse(NamedTuple):
+    """The widths of a job's base weights that train, of those that do not, and of adapters."""
+
+    trainable: Widths
+    frozen: Widths
+    adapter: Widths
+
+
+def widths_in_use(job: TrainingJob) -> WidthsInUse:
+    """Return the widths of every kind of weight."""
+    frozen = job.method.frozen_dtype
+    return WidthsInUse(
+        trainable=trainable_widths(job),
+        frozen=_gathered_widths(job, job.precision.weights if frozen is None else frozen),
+        adapter=_gathered_widths(job, job.method.adapter_dtype),
+    )
 
 
 def is_mixed_sharding(job: TrainingJob) -> bool:
@@ -193,24 +227,14 @@ def trainable_widths(job: TrainingJob) -> Widths:
     return Widths(job.precision.compute.bytes, rest)
 
 
-def frozen_widths(job: TrainingJob) -> Widths:
-    """Return the widths of base weights that do not train."""
-    frozen = job.method.frozen_dtype
-    stored = job.precision.weights.bytes if frozen is None else frozen.bytes
+def _gathered_widths(job: TrainingJob, stored: Dtype) -> Widths:
+    """Return the widths of weights that rest as they are stored, and are gathered no wider than products need."""
     if is_mixed_sharding(job):
-        return Widths(min(stored, job.precision.compute.bytes), stored)
-    return Widths(stored, stored)
+        return Widths(min(stored.bytes, job.precision.compute.bytes), stored.bytes)
+    return Widths(stored.bytes, stored.bytes)
 
 
-def adapter_widths(job: TrainingJob) -> Widths:
-    """Return the widths of adapters."""
-    stored = job.method.adapter_dtype.bytes
-    if is_mixed_sharding(job):
-        return Widths(min(stored, job.precision.compute.bytes), stored)
-    return Widths(stored, stored)
-
-
-def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
+def _hold_frozen(weight: Weight, job: TrainingJob, of_adapter: Widths, *, in_block: bool) -> None:
     """Quantise, raise, save or adapt a weight that does not train by itself."""
     method, module = job.method, weight.module
     stacked = job.software.transformers >= STACKED_EXPERTS_SINCE
@@ -228,9 +252,10 @@ def _hold_frozen(weight: Weight, job: TrainingJob, *, in_block: bool) -> None:
     elif method.kind in ADAPTING:
         if module.path.rsplit(".", 1)[-1] in mapped_names(job):
             if is_adapted_parameter(module, method.target_modules):
-                weight.adapter = _adapter(module, job, factor=rank_factor(module))
+                factor = rank_factor(module)
+                weight.adapter = _adapter(module, method, of_adapter, factor=factor)
         elif is_adapted(module, method.target_modules, stacked_experts=stacked):
-            weight.adapter = _adapter(module, job)
+            weight.adapter = _adapter(module, method, of_adapter)
 
 
 def _quantize(weight: Weight, method: Method) -> None:
@@ -250,12 +275,11 @@ def _quantize(weight: Weight, method: Method) -> None:
     )
 
 
-def _adapter(module: Module, job: TrainingJob, *, factor: int = 1) -> Adapter:
+def _adapter(module: Module, method: Method, widths: Widths, *, factor: int = 1) -> Adapter:
     """Return a module's adapter; ``factor``: how much wider its second factor is than the rank (fused experts)."""
-    method = job.method
     return Adapter(
-        a=_adapter_weight(module, job, module.in_features, method.rank),
-        b=_adapter_weight(module, job, factor * method.rank, module.out_features),
+        a=_adapter_weight(module, widths, module.in_features, method.rank),
+        b=_adapter_weight(module, widths, factor * method.rank, module.out_features),
         dropout=method.dropout,
         magnitude_elements=module.out_features * module.copies if method.dora else 0,
         has_magnitude=method.dora,
@@ -265,19 +289,16 @@ def _adapter(module: Module, job: TrainingJob, *, factor: int = 1) -> Adapter:
 _ADAPTER_MODULE = Module(path="lora", part=Part.OTHER, kind=ModuleKind.LINEAR, role="adapter")
 
 
-def _adapter_weight(
-    module: Module, job: TrainingJob, in_features: int, out_features: int
-) -> Weight:
+def _adapter_weight(module: Module, widths: Widths, in_features: int, out_features: int) -> Weight:
     elements = in_features * out_features * module.copies
-    width, rest_width = adapter_widths(job)
     return Weight(
         module=_ADAPTER_MODULE,
         in_features=in_features,
         out_features=out_features,
         elements=elements,
         bias_elements=0,
-        width=width,
-        rest_width=rest_width,
+        width=widths.width,
+        rest_width=widths.rest,
         trainable=True,
-        stored_bytes=elements * rest_width,
+        stored_bytes=elements * widths.rest,
     )

@@ -66,7 +66,7 @@ class _Between:
             count * kept[ACTIVATION], 1, requires_grad=False, category=ACTIVATION
         )
         self.casts = tape.new(count * kept[CAST], 1, requires_grad=False, category=CAST)
-        tape.casts[id(self)] = self.casts
+        tape.casts[self] = self.casts
         self.gradients: Bytes = 0
         if tape.recording:
             tape.hold(self.casts)

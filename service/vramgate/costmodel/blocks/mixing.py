@@ -4,8 +4,6 @@ The rules that changed with a version of transformers are named here, each with 
 Source: traces of eleven versions (4.45 to 5.24) and their modeling code; PyTorch ``sdp_utils``.
 """
 
-import numpy as np
-
 from vramgate.costmodel.architecture import Attention, Position
 from vramgate.costmodel.blocks.projections import (
     COPIES_GROUPED_HEADS,
@@ -15,6 +13,7 @@ from vramgate.costmodel.blocks.projections import (
 from vramgate.costmodel.blocks.relative_bias import layer_bias
 from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.blocks.sinks import eager_attention_with_sinks
+from vramgate.costmodel.conditions import somewhere
 from vramgate.costmodel.job import AttentionImplementation
 from vramgate.costmodel.kernels import (
     Kernel,
@@ -107,7 +106,10 @@ def _enables_gqa(setting: Setting, shape: Attention) -> bool:
 
 
 def needs_mask(setting: Setting, shape: Attention) -> bool:
-    """Return whether sdpa is handed a mask tensor instead of a causal flag."""
+    """Return whether sdpa is handed a mask tensor instead of a causal flag.
+
+    Where a window changes anything here, ``kinds`` must know: it replays layers that differ in it alone once.
+    """
     if setting.padded or shape.position in {Position.RELATIVE, Position.ALIBI}:
         return True
     if setting.model_type == "gemma2":
@@ -115,7 +117,7 @@ def needs_mask(setting: Setting, shape: Attention) -> bool:
     if setting.model_type in ALWAYS_MASKED:
         return shape.causal
     window = shape.sliding_window
-    return window is not None and bool(np.any(setting.sequence >= window))
+    return window is not None and somewhere(setting.sequence >= window)
 
 
 def mixed_heads(
@@ -250,7 +252,7 @@ def _bias(tape: Tape, setting: Setting, shape: Attention, heads: Heads) -> Tenso
     elements = setting.tokens * columns
     if not own:  # shared, but for rows that the kernel wants padded: a copy in every layer
         padded = columns != setting.sequence
-        if not np.any(padded):
+        if not somewhere(padded):
             return None
         elements *= padded
     return tape.new(elements, setting.compute_width, requires_grad=False)

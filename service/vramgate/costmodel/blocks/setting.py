@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from vramgate.costmodel.architecture import ModelArchitecture
+from vramgate.costmodel.conditions import everywhere
 from vramgate.costmodel.job import AttentionImplementation, Packing, Software
 from vramgate.units import Count
 
@@ -48,7 +47,7 @@ class Setting:
     @property
     def one_row(self) -> bool:
         """Whether every batch is a single row: views that several rows would copy. Arrays must not mix both."""
-        return bool(np.all(self.batch == 1))
+        return everywhere(self.batch == 1)
 
     @property
     def is_array(self) -> bool:

@@ -6,7 +6,7 @@ arXiv 2403.03507), Zhu et al. 2024 (APOLLO, arXiv 2412.05270), Jordan 2024 (Muon
 arXiv 2409.11321).
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vramgate.costmodel.job import Optimizer, OptimizerName
 from vramgate.units import Bytes, ceil_div
@@ -27,8 +27,7 @@ PAGED = frozenset(
 """States in CUDA managed memory: they are not the allocator's, and can leave the card."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class Trained(NamedTuple):
     """One tensor that trains: its shape as a matrix (rows = 1 for vectors), and bytes of its format."""
 
     elements: int
@@ -45,8 +44,6 @@ def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> 
     """
     name = optimizer.name
     elements = trained.elements
-    if name in {OptimizerName.SGD, OptimizerName.LOMO}:
-        return 0
     if name in _FULL_STATES:
         return _FULL_STATES[name] * state_width * elements
     if name in _EIGHT_BIT_STATES:
@@ -59,6 +56,8 @@ def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> 
 
 
 _FULL_STATES = {
+    OptimizerName.SGD: 0,
+    OptimizerName.LOMO: 0,
     OptimizerName.ADAMW: 2,
     OptimizerName.PAGED_ADAMW: 2,
     OptimizerName.SGD_MOMENTUM: 1,
