@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from vramgate.settings import Settings, SettingsError, check_settings, is_loopback
 
@@ -22,6 +22,70 @@ def test_what_others_can_reach_is_not_loopback(host: str) -> None:
 def test_the_service_does_not_listen_to_others_without_tokens() -> None:
     with pytest.raises(SettingsError, match=r"VRAMGATE_HOST=127\.0\.0\.1"):
         check_settings(Settings(host="0.0.0.0"))  # noqa: S104 refused
+
+
+def test_the_service_listens_to_others_where_every_request_needs_a_token() -> None:
+    check_settings(Settings(host="0.0.0.0", loopback_without_token=False))  # noqa: S104 allowed
+
+
+def test_the_refusal_says_how_to_configure_tokens() -> None:
+    with pytest.raises(SettingsError) as refused:
+        check_settings(Settings(host="0.0.0.0"))  # noqa: S104 refused
+    for words in (
+        "VRAMGATE_LOOPBACK_WITHOUT_TOKEN=false",
+        "vramgate token create",
+        "VRAMGATE_OIDC_ISSUER",
+    ):
+        assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"oidc_issuer": "https://idp.example"}, "VRAMGATE_OIDC_AUDIENCE is not"),
+        ({"oidc_audience": "vramgate"}, "VRAMGATE_OIDC_ISSUER is not"),
+        ({"oidc_jwks_url": "https://idp.example/keys"}, "VRAMGATE_OIDC_ISSUER is not"),
+        ({"oidc_issuer": "http://idp.example", "oidc_audience": "v"}, "https://"),
+        ({"oidc_issuer": "idp.example", "oidc_audience": "v"}, "https://"),
+        (
+            {
+                "oidc_issuer": "https://idp.example",
+                "oidc_audience": "v",
+                "oidc_jwks_url": "http://idp.example/keys",
+            },
+            "VRAMGATE_OIDC_JWKS_URL is http://idp.example/keys",
+        ),
+    ],
+)
+def test_an_issuer_is_named_completely_and_safely_or_not_at_all(
+    given: dict[str, str], words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        check_settings(Settings.model_validate(given))
+
+
+def test_an_issuer_with_its_audience_is_taken() -> None:
+    check_settings(Settings(oidc_issuer="https://idp.example/realm", oidc_audience="vramgate"))
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "RS256,HS512", ""])
+def test_an_issuer_signs_with_a_private_key_only(algorithm: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings.model_validate({"oidc_algorithms": algorithm})
+
+
+def test_lists_come_from_the_environment_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAMGATE_TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.7")
+    monkeypatch.setenv("VRAMGATE_OIDC_ALGORITHMS", "ES256,EdDSA")
+    settings = Settings()
+    assert [str(one) for one in settings.trusted_proxies] == ["10.0.0.0/8", "192.0.2.7/32"]
+    assert settings.oidc_algorithms == ("ES256", "EdDSA")
+
+
+@pytest.mark.parametrize("proxies", ["*", "proxy.example", "10.0.0.1/8"])
+def test_proxies_are_trusted_by_their_addresses(proxies: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings.model_validate({"trusted_proxies": proxies})
 
 
 def test_several_processes_do_not_share_one_sqlite_file() -> None:

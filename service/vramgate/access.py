@@ -1,7 +1,11 @@
 """Who asks: Caller, Scope and Tenant, as plain values."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}", re.ASCII)
 
 
 class Scope(StrEnum):
@@ -15,6 +19,25 @@ class Scope(StrEnum):
     READ = "read"
     CALIBRATE = "calibrate"
     ADMIN = "admin"
+
+
+def scopes_in(words: Iterable[str]) -> frozenset[Scope]:
+    """Return the scopes among the words; what others call a scope is none here.
+
+    >>> sorted(scopes_in(["openid", "read", "report"]))
+    [<Scope.READ: 'read'>, <Scope.REPORT: 'report'>]
+    """
+    known = {scope.value: scope for scope in Scope}
+    return frozenset(known[word] for word in words if word in known)
+
+
+def is_tenant_name(text: str) -> bool:
+    """Return whether a tenant may be called this: as namespaces, accounts and addresses are.
+
+    >>> is_tenant_name("team-a"), is_tenant_name("Team A"), is_tenant_name("")
+    (True, False, False)
+    """
+    return _TENANT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

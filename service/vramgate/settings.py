@@ -4,11 +4,15 @@ import difflib
 import ipaddress
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, IPvAnyNetwork, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from vramgate.reporter.settings import VARIABLES as REPORTER_VARIABLES
 
 PREFIX = "VRAMGATE_"
 MAX_BODY_BYTES = 4 * 2**20
@@ -31,6 +35,19 @@ def _default_hub_cache() -> Path:
     return _user_folder("XDG_CACHE_HOME", ".cache") / "hub"
 
 
+def _split(value: object) -> object:
+    """Return the parts of a text with commas, as an environment variable holds a list."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+SigningAlgorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+"""How an issuer may sign (RFC 7518, 3.1; RFC 8037): with a private key that only it has."""
+
+
 class Settings(BaseSettings):
     """Every setting; the environment variable of ``port`` is ``VRAMGATE_PORT``."""
 
@@ -43,8 +60,31 @@ class Settings(BaseSettings):
     """Processes that answer. More than one needs a database that several processes may write."""
 
     database_url: SecretStr = Field(default_factory=_default_database_url)
-    """Where reports, decisions and calibrations are kept. Nothing is stored by this version: the
-    address is checked, the file is not made."""
+    """Where reports, tokens and the audit trail are kept: ``sqlite:////folder/vramgate.db``, made
+    at the start where it is missing, or ``postgresql://user:password@host/name``."""
+
+    loopback_without_token: bool = True
+    """Answer requests of this machine's own programs without a token. With ``false`` every request
+    needs one, and the service may listen where other machines reach it."""
+    trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], NoDecode, BeforeValidator(_split)] = ()
+    """Addresses and networks, with commas between, whose X-Forwarded-For and -Proto are believed."""
+    secret_keys_file: Path | None = None
+    """One or two lines ``id:base64``: keys that tokens are hashed with; the first makes new ones."""
+
+    oidc_issuer: str | None = None
+    """Take JWTs of this OpenID provider as tokens: its ``iss``, an https address."""
+    oidc_audience: str | None = None
+    """What the ``aud`` of such a JWT must name: this service."""
+    oidc_jwks_url: str | None = None
+    """Where the issuer's keys are, if its discovery document is not to be asked."""
+    oidc_tenant_claim: str = "tenant"
+    """The claim that names the tenant; dots lead into objects, as in ``organization.name``."""
+    oidc_scope_claim: str = "scope"
+    """The claim that holds the scopes: a list, or a text with spaces."""
+    oidc_algorithms: Annotated[
+        tuple[SigningAlgorithm, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
+    ] = ("RS256", "PS256", "ES256", "EdDSA")
+    oidc_timeout_seconds: Annotated[float, Field(gt=0, le=30)] = 3.0
 
     site_catalog: Path | None = None
     """A JSON file with the site's own models and accelerators, read at the start."""
@@ -67,6 +107,7 @@ class SettingsError(Exception):
     """The settings do not allow the service to start; the message says which and what to do."""
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether only programs of this machine can reach the host.
 
@@ -88,15 +129,17 @@ def check_settings(settings: Settings) -> None:
     """Refuse to start where the service would be open to others, or unsafe for its data.
 
     Raises:
-        SettingsError: it would listen beyond this machine without asking who calls, or several
-            processes would write one SQLite file.
+        SettingsError: it would listen beyond this machine without asking who calls, take tokens of
+            an issuer without knowing enough, or several processes would write one SQLite file.
     """
-    if not is_loopback(settings.host):
+    if not is_loopback(settings.host) and settings.loopback_without_token:
         raise SettingsError(
-            f"VRAMGATE_HOST is {settings.host}, which other machines can reach, but no tokens are "
-            "configured and this version has none to configure. Set VRAMGATE_HOST=127.0.0.1 (the "
-            f"default) and reach it from elsewhere through `ssh -L {settings.port}:127.0.0.1:"
-            f"{settings.port} THIS_MACHINE`."
+            f"VRAMGATE_HOST is {settings.host}, which other machines can reach, but callers need no "
+            "token. Set VRAMGATE_LOOPBACK_WITHOUT_TOKEN=false, so that every request needs one, and "
+            "make one with `vramgate token create --tenant NAME --name NAME --scope report`, or "
+            "name an issuer in VRAMGATE_OIDC_ISSUER and VRAMGATE_OIDC_AUDIENCE. Or set "
+            "VRAMGATE_HOST=127.0.0.1 (the default) and reach it from elsewhere through "
+            f"`ssh -L {settings.port}:127.0.0.1:{settings.port} THIS_MACHINE`."
         )
     if settings.workers > 1 and settings.database_url.get_secret_value().startswith("sqlite"):
         raise SettingsError(
@@ -107,6 +150,46 @@ def check_settings(settings: Settings) -> None:
         raise SettingsError(
             f"VRAMGATE_SITE_CATALOG is {settings.site_catalog}, which is not a file."
         )
+    _check_issuer(settings)
+
+
+def _check_issuer(settings: Settings) -> None:
+    if settings.oidc_issuer is None:
+        for name in ("oidc_audience", "oidc_jwks_url"):
+            if getattr(settings, name) is not None:
+                raise SettingsError(
+                    f"{PREFIX}{name.upper()} is set, but VRAMGATE_OIDC_ISSUER is not: name the "
+                    "issuer whose tokens are to be taken."
+                )
+        return
+    if not settings.oidc_audience:
+        raise SettingsError(
+            "VRAMGATE_OIDC_ISSUER is set, but VRAMGATE_OIDC_AUDIENCE is not: without it, tokens "
+            "that the issuer gave for other services would be taken. Set what `aud` must name."
+        )
+    for name in ("oidc_issuer", "oidc_jwks_url"):
+        address = getattr(settings, name)
+        if address is not None and not is_safe_address(address):
+            raise SettingsError(
+                f"{PREFIX}{name.upper()} is {address}, over which keys could be swapped on the "
+                "way: give an https:// address."
+            )
+
+
+def is_safe_address(address: str) -> bool:
+    """Return whether nobody between can change what the address answers.
+
+    >>> is_safe_address("https://idp.example"), is_safe_address("http://idp.example")
+    (True, False)
+    """
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    )
 
 
 def misspelt_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
@@ -115,7 +198,7 @@ def misspelt_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
     >>> misspelt_variables({"VRAMGATE_PROT": "9000", "VRAMGATE_HOST": "127.0.0.1"})
     {'VRAMGATE_PROT': 'VRAMGATE_PORT'}
     """
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | REPORTER_VARIABLES
     strangers = [n for n in environment if n.startswith(PREFIX) and n.upper() not in known]
     return {
         name: next(iter(difflib.get_close_matches(name, sorted(known), n=1)), None)

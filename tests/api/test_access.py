@@ -2,7 +2,7 @@ import httpx
 
 from tests.factories import BASE_URL, a_request
 from vramgate.access import LOCAL_CALLER, Caller, Scope, Tenant
-from vramgate.api.dependencies import caller_of
+from vramgate.api.auth import caller_of
 from vramgate.app import create_app
 from vramgate.settings import Settings
 
