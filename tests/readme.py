@@ -3,16 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tests.accuracy.bundled import bundled_report
 from tests.costmodel.worked_numbers import NUMBERS, answers
+from vramgate.access import LOCAL_CALLER
 from vramgate.accuracy.markdown import as_markdown
 from vramgate.accuracy.tables import TextTable, accuracy_tables
+from vramgate.calibration.residuals import residuals_of
 from vramgate.wire.estimates import EstimateRequest
 from vramgate.wire.validation import validated
 from vramgate.workflows.estimate_job import answer_request
 from vramgate.workflows.load_catalogs import load_catalogs
+from vramgate.workflows.read_report import ReportReader
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -47,11 +52,15 @@ SHOWN = ("peak", "bill", "capacity", "fits", "headroom_bytes", "oom_probability"
 """Parts of the answer that the README shows."""
 
 
+def _bodies() -> list[dict[str, Any]]:
+    """Return the bodies of the README's own requests, in order."""
+    text = README.read_text(encoding="utf-8")
+    return [json.loads(body) for body in re.findall(r"-d '(\{.*?\n\})'", text, re.DOTALL)]
+
+
 def answer_section() -> str:
-    """Return the service's answer to the README's own request."""
-    asked = re.search(r"-d '(\{.*?\n\})'", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert asked is not None, "the README asks nothing"
-    answer = answer_request(validated(EstimateRequest, json.loads(asked[1])), load_catalogs())
+    """Return the service's answer to the README's request for an estimate."""
+    answer = answer_request(validated(EstimateRequest, _bodies()[0]), load_catalogs())
     shown = answer.model_dump(mode="json", by_alias=True, include=set(SHOWN))
     shown["bill"] = [
         {key: line[key] for key in ("component", "bytes", "formula")} for line in shown["bill"]
@@ -64,8 +73,28 @@ def answer_section() -> str:
     )
 
 
+def report_section() -> str:
+    """Return the service's answer to the README's report, but for the id it would get."""
+    (item,) = _bodies()[1]["reports"]
+    report = ReportReader(load_catalogs()).read(item, LOCAL_CALLER)
+    residuals = residuals_of(report.measured, report.estimated)
+    assert not report.doubts
+    answer = {
+        "items": [
+            {
+                "report_id": "01a22825-b462-71e1-8954-37b0e0ec2334",
+                "status": "accepted",
+                "reasons": [],
+                "residuals": {layer: asdict(one) for layer, one in residuals.items()},
+            }
+        ]
+    }
+    return f"```json\n{json.dumps(answer, indent=2)}\n```\n"
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "answer": answer_section,
+    "report": report_section,
     "accuracy": accuracy_section,
     "numbers": numbers_section,
 }

@@ -92,6 +92,13 @@ def _reports() -> None:
     op.create_index(
         "ix_reports_tenant_received_at_position", "reports", ["tenant", "received_at", "position"]
     )
+    op.create_index(
+        "ix_reports_quarantined",
+        "reports",
+        ["tenant", "received_at", "position"],
+        postgresql_where=sa.text("status = 'quarantined'"),
+        sqlite_where=sa.text("status = 'quarantined'"),
+    )
     op.create_table(
         "idempotency_keys",
         sa.Column("tenant", sa.Text, nullable=False),

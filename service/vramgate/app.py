@@ -1,5 +1,6 @@
 """create_app: the only place where the parts are put together."""
 
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,16 +10,34 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from vramgate import __version__
-from vramgate.api.middleware import BodyLimit, HeadAsGet, LoopbackOnly, RequestContext
+from vramgate.api.auth import Authentication, TokenlessCallers
+from vramgate.api.middleware import BodyLimit, HeadAsGet, RequestContext
 from vramgate.api.problems import add_problem_handlers
-from vramgate.api.routes import catalog, estimates, health, problem_pages
+from vramgate.api.routes import (
+    audit,
+    catalog,
+    estimates,
+    health,
+    problem_pages,
+    report_lists,
+    reports,
+)
+from vramgate.authentication.authenticator import authenticator_of
+from vramgate.authentication.secret_keys import SecretKeys
 from vramgate.hub import HubLookup
+from vramgate.persistence.engine import Database, DatabaseUnavailableError
 from vramgate.settings import Settings, check_settings
 from vramgate.telemetry import configure_logging, logger
 from vramgate.workflows.load_catalogs import load_catalogs
+from vramgate.workflows.read_report import ReportReader
+from vramgate.workflows.record_reports import ReportIntake
+from vramgate.workflows.storage import Upkeep, bring_up_to_date
 
 HEAVY_REQUESTS = 2
 """Batches worked on at once in a process; others wait their turn."""
+
+NEW_OBJECTS = 50_000
+"""Objects between two looks for garbage that refers to itself: some hundred requests' worth."""
 
 _DESCRIPTION = """\
 Will a training job fit into GPU memory, and if not, what would? Every quantity is in bytes.
@@ -31,6 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     Raises:
         SettingsError: the settings do not allow it to start.
+        SecretKeysError: the file of the secret keys cannot be used.
     """
     check_settings(settings)
     app = FastAPI(
@@ -47,17 +67,24 @@ def create_app(settings: Settings) -> FastAPI:
         middleware=[
             Middleware(RequestContext),
             Middleware(HeadAsGet),
-            Middleware(LoopbackOnly),
+            Middleware(Authentication, tokenless=_tokenless_callers(settings)),
             Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
         ],
     )
     app.state.settings = settings
     app.state.catalogs = load_catalogs(settings.site_catalog)
+    app.state.report_reader = ReportReader(app.state.catalogs)
     app.state.hub = None
+    app.state.authenticator = None
+    app.state.secret_keys = SecretKeys(settings.secret_keys_file)
     app.state.is_serving = False
     app.state.heavy_work = CapacityLimiter(HEAVY_REQUESTS)
+    # Paths are tried in this order: those asked most come first.
+    app.include_router(reports.router)
     app.include_router(estimates.router)
     app.include_router(catalog.router)
+    app.include_router(report_lists.router)
+    app.include_router(audit.router)
     app.include_router(health.router)
     app.include_router(problem_pages.router)
     add_problem_handlers(app)
@@ -68,7 +95,20 @@ def create_app_from_environment() -> FastAPI:
     """Return the service as the environment sets it; what worker processes start."""
     settings = Settings()
     configure_logging(level=settings.log_level, log_format=settings.log_format)
-    return create_app(settings)
+    app = create_app(settings)
+    spare_the_collector()
+    return app
+
+
+def spare_the_collector() -> None:
+    """Let Python's garbage collector leave alone what stays, and come seldom for the rest.
+
+    For a process that serves: out of the box the collector looks through the catalogs again and again,
+    and takes a third of the time of a small request (`make bench`, reports singly).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def openapi_text() -> str:
@@ -83,11 +123,34 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     for clash in app.state.catalogs.clashes:
         logger("vramgate.catalog").warning(clash.message)
     async with AsyncExitStack() as stack:
+        await _open_storage(app, stack)
         if app.state.settings.hub_lookup:
             app.state.hub = await stack.enter_async_context(_hub(app.state.settings))
         app.state.is_serving = True
         yield
         app.state.is_serving = False
+
+
+def _tokenless_callers(settings: Settings) -> TokenlessCallers:
+    if settings.loopback_without_token:
+        return TokenlessCallers.THIS_MACHINE
+    return TokenlessCallers.NOBODY
+
+
+async def _open_storage(app: FastAPI, stack: AsyncExitStack) -> None:
+    database = Database(app.state.settings.database_url.get_secret_value())
+    stack.push_async_callback(database.close)
+    try:
+        await bring_up_to_date(database)
+    except DatabaseUnavailableError:
+        # Estimates need no database; `/readyz` says what is missing.
+        logger("vramgate.storage").warning("the database does not answer yet")
+    app.state.database = database
+    authenticator = authenticator_of(app.state.settings, database, app.state.secret_keys)
+    stack.push_async_callback(authenticator.close)
+    app.state.authenticator = authenticator
+    app.state.report_intake = await stack.enter_async_context(ReportIntake(database))
+    await stack.enter_async_context(Upkeep(database))
 
 
 def _hub(settings: Settings) -> HubLookup:

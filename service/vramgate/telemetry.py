@@ -6,8 +6,8 @@ go the same way. Values under a name that speaks of a secret are masked.
 
 import logging
 import re
+import secrets
 import sys
-import uuid
 from typing import Literal
 
 import structlog
@@ -29,7 +29,7 @@ def request_id_of(given: str | None) -> str:
     """
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 def mask_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -55,7 +55,12 @@ def configure_logging(*, level: str, log_format: Literal["console", "json"]) -> 
         else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            # First: an event that nobody will read costs nothing more.
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,

@@ -1,63 +1,28 @@
 """The service as a process, over a socket."""
 
 import json
+import os
 import signal
-import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.cli.processes import Served, command, serving
 from tests.factories import a_request
 
-PROGRAM = "from vramgate.cli.main import main; main()"
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Served]:
+    """Return a running service; it is stopped as a supervisor would."""
+    with serving(tmp_path, VRAMGATE_LOG_FORMAT="json", VRAMGATE_PROT="1") as served:
+        yield served
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Return a running service and its address; it is stopped as a supervisor would."""
-    port = _free_port()
-    process = subprocess.Popen(  # noqa: S603 our own program
-        [sys.executable, "-c", PROGRAM, "serve", "--port", str(port)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"VRAMGATE_LOG_FORMAT": "json", "VRAMGATE_PROT": "1", "PATH": ""},
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _await_ready(process, address)
-        yield process, address
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
-def _await_ready(process: subprocess.Popen[str], address: str) -> None:
-    for _ in range(300):
-        assert process.poll() is None, "it did not start"
-        try:
-            if httpx.get(f"{address}/readyz").status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    pytest.fail("not ready after 30 seconds")
-
-
-def test_the_service_answers_refuses_and_stops(
-    service: tuple[subprocess.Popen[str], str],
-) -> None:
-    process, address = service
+def test_the_service_answers_refuses_and_stops(service: Served) -> None:
+    process, address = service.process, service.address
     answer = httpx.post(f"{address}/v1/estimates", json=a_request())
     assert answer.status_code == 200
     assert "server" not in answer.headers
@@ -78,3 +43,84 @@ def test_the_service_answers_refuses_and_stops(
     answered = [one for one in events if one["event"] == "answered"]
     assert {"/v1/estimates"} <= {one["path"] for one in answered}
     assert all(one["request_id"] for one in answered)
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Return the exit code and the errors of a command that ends by itself."""
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors
+
+
+def test_it_does_not_listen_to_others_until_callers_need_tokens(tmp_path: Path) -> None:
+    code, errors = _ended(command("serve", "--host", "0.0.0.0", state=tmp_path))  # noqa: S104 refused
+    assert code == 2
+    for words in (
+        "VRAMGATE_HOST is 0.0.0.0, which other machines can reach",
+        "VRAMGATE_LOOPBACK_WITHOUT_TOKEN=false",
+        "vramgate token create",
+    ):
+        assert words in errors
+    assert "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_bad_file_of_secret_keys_is_a_sentence_and_no_start(tmp_path: Path, workers: str) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("rubbish")
+    code, errors = _ended(
+        command(
+            "serve",
+            state=tmp_path,
+            VRAMGATE_SECRET_KEYS_FILE=str(keys),
+            VRAMGATE_WORKERS=workers,
+            VRAMGATE_DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing"
+            if workers == "2"
+            else f"sqlite:///{tmp_path}/v.db",
+        )
+    )
+    assert code == 2
+    assert "does not begin with an id and a colon" in errors
+    assert "Traceback" not in errors
+
+
+def test_where_callers_need_tokens_it_listens_to_all_and_answers_those_who_have_one(
+    tmp_path: Path,
+) -> None:
+    open_to_all = {
+        "VRAMGATE_LOOPBACK_WITHOUT_TOKEN": "false",
+        "VRAMGATE_TRUSTED_PROXIES": "127.0.0.1",
+        "VRAMGATE_LOG_FORMAT": "json",
+    }
+    with serving(tmp_path, "--host", "0.0.0.0", **open_to_all) as served:  # noqa: S104 with tokens
+        models = f"{served.address}/v1/models"
+        assert httpx.get(models).status_code == 401
+        # Made while the service runs, on its database.
+        create = ("token", "create", "--tenant", "t", "--name", "n", "--scope", "estimate")
+        made = command(*create, state=tmp_path)
+        token, _ = made.communicate(timeout=60)
+        headers = {
+            "Authorization": f"Bearer {token.strip()}",
+            "Host": "vramgate.example",
+            "X-Forwarded-For": "192.0.2.9",
+        }
+        assert httpx.get(models, headers=headers).status_code == 200
+        os.kill(served.process.pid, signal.SIGTERM)
+        _, errors = served.process.communicate(timeout=15)
+    events = [json.loads(line) for line in errors.splitlines()]
+    clients = [one["client"] for one in events if one.get("path") == "/v1/models"]
+    # Of the trusted proxy, the header is believed.
+    assert clients == ["127.0.0.1", "192.0.2.9"]
+    assert token.strip() not in errors
+
+
+def test_a_forwarding_header_of_a_proxy_that_is_not_trusted_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, VRAMGATE_LOG_FORMAT="json") as served:
+        answer = httpx.get(f"{served.address}/livez", headers={"X-Forwarded-For": "192.0.2.9"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "loopback_only")
+        served.process.send_signal(signal.SIGTERM)
+        _, errors = served.process.communicate(timeout=15)
+    events = [json.loads(line) for line in errors.splitlines()]
+    assert {one["client"] for one in events if one.get("path") == "/livez"} == {"127.0.0.1"}

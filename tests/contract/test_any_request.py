@@ -1,40 +1,66 @@
 """Schemathesis: what the document allows is answered as it says, what it does not is refused."""
 
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
+from schemathesis.python.asgi import ASGIClient, get_client
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
     response_schema_conformance,
     status_code_conformance,
 )
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vramgate.app import create_app
-from vramgate.settings import Settings
+from tests.databases import Databases
+from tests.services import a_settings, a_token
+from vramgate.access import Scope
+from vramgate.app import create_app, openapi_text
+from vramgate.persistence.engine import Database
 
 EXAMPLES = 25
 
 
-class FromThisMachine:
-    """Schemathesis asks as "testclient" at "testserver", which the service refuses."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            kept = [(name, value) for name, value in scope["headers"] if name != b"host"]
-            headers = [(b"host", b"127.0.0.1"), *kept]
-            scope = {**scope, "client": ("127.0.0.1", 50_000), "headers": headers}
-        await self._app(scope, receive, send)
+schema = schemathesis.openapi.from_dict(json.loads(openapi_text()))
 
 
-schema = schemathesis.openapi.from_asgi("/openapi.json", FromThisMachine(create_app(Settings())))
+@schema.auth()
+class _Bearer:
+    """The token of an admin, where a case is not about callers without one."""
+
+    token = ""
+
+    def get(self, _case: Case[Any], _context: object) -> str:
+        return _Bearer.token
+
+    def set(self, case: Case[Any], data: str, _context: object) -> None:
+        case.headers["Authorization"] = f"Bearer {data}"
+
+
+@pytest.fixture(scope="module")
+def service(sqlite_files: Databases) -> Iterator[ASGIClient]:
+    """Return a client of the service as the document describes it: every caller has a token."""
+    url = sqlite_files.fresh()
+    _Bearer.token = asyncio.run(_token_of_an_admin(url))
+    app: Any = create_app(a_settings(url))
+    with get_client(app) as client:
+        yield client
+
+
+async def _token_of_an_admin(url: str) -> str:
+    database = Database(url)
+    try:
+        issued = await a_token(database, Scope.ADMIN, now=datetime.now(UTC))
+    finally:
+        await database.close()
+    return issued.bearer.text()
 
 
 CHECKS = [
@@ -50,6 +76,10 @@ BATCH_CHECKS = [check for check in CHECKS if check is not negative_data_rejectio
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_any_request_is_answered_as_the_document_says(case: Case[Any]) -> None:
+def test_any_request_is_answered_as_the_document_says(case: Case[Any], service: ASGIClient) -> None:
     is_batch = case.operation.path.endswith("/batch")
-    case.call_and_validate(checks=BATCH_CHECKS if is_batch else CHECKS)
+    case.call_and_validate(
+        session=service,
+        base_url="http://vramgate.example",
+        checks=BATCH_CHECKS if is_batch else CHECKS,
+    )

@@ -1,21 +1,22 @@
 """What routes are given: the settings, and a caller who may do what the route does."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
 
-from vramgate.access import LOCAL_CALLER, Caller, Scope
+from vramgate.access import Caller, Scope
+from vramgate.api.auth import CallerOf, ForbiddenError, caller_of
+from vramgate.api.problems import problem_answers
 from vramgate.catalog.site import Catalogs
-from vramgate.errors import DomainError
 from vramgate.hub import HubLookup
+from vramgate.persistence.engine import Database
 from vramgate.settings import Settings
 
+_Value = TypeVar("_Value")
 
-class ForbiddenError(DomainError):
-    """The caller is known and lacks a scope."""
-
-    code = "forbidden"
+ACCESS_PROBLEMS = problem_answers(401, 403, 429, 503)
+"""What every route that asks who calls may answer; for the ``responses`` of its router."""
 
 
 def settings_of(request: Request) -> Settings:
@@ -24,9 +25,10 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-async def caller_of() -> Caller:
-    """Return who asks: without tokens, whoever reaches the loopback address."""
-    return LOCAL_CALLER
+def database_of(request: Request) -> Database:
+    """Return the database that everything is kept in."""
+    database: Database = request.app.state.database
+    return database
 
 
 def catalogs_of(request: Request) -> Catalogs:
@@ -41,23 +43,43 @@ def hub_of(request: Request) -> HubLookup | None:
     return hub
 
 
-CatalogsDep = Annotated[Catalogs, Depends(catalogs_of)]
-HubDep = Annotated[HubLookup | None, Depends(hub_of)]
-CallerDep = Annotated[Caller, Depends(caller_of)]
+def inline(read: Callable[[Request], _Value]) -> Callable[[Request], Awaitable[_Value]]:
+    """Return the reader as a dependency that FastAPI does not send through a thread."""
+
+    async def dependency(request: Request) -> _Value:
+        return read(request)
+
+    return dependency
 
 
-def requires(scope: Scope) -> Callable[[Caller], Awaitable[None]]:
-    """Return a dependency that refuses callers without the scope.
+CatalogsDep = Annotated[Catalogs, Depends(inline(catalogs_of))]
+HubDep = Annotated[HubLookup | None, Depends(inline(hub_of))]
+DatabaseDep = Annotated[Database, Depends(inline(database_of))]
+CallerDep = Annotated[Caller, Security(caller_of)]
 
-    Raises:
-        ForbiddenError: the caller lacks it.
+
+class CallerWith(CallerOf):
+    """The dependency that gives a route its caller, who must hold a scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return who calls.
+
+        Raises:
+            UnauthenticatedError: nobody said so.
+            ForbiddenError: the caller lacks the scope.
+        """
+        caller = await super().__call__(request)
+        if not caller.may(self.scope):
+            raise ForbiddenError(caller, self.scope)
+        return caller
+
+
+def caller_with(scope: Scope) -> Any:  # noqa: ANN401 as FastAPI types its dependencies
+    """Return the dependency on a caller with a scope.
+
+    One dependency that asks nothing of others: FastAPI takes a while for each.
     """
-
-    async def check(caller: CallerDep) -> None:
-        if not caller.may(scope):
-            raise ForbiddenError(
-                f"{caller.name} may not do this: it needs the scope {scope.value!r}.",
-                hint="Ask with a token that has the scope.",
-            )
-
-    return check
+    return Security(CallerWith(scope), scopes=[scope.value])

@@ -42,3 +42,42 @@ BATCH: dict[str, Example] = {
         "value": {"items": [example["value"] for example in ESTIMATE.values()]},
     }
 }
+
+REPORTS: dict[str, Example] = {
+    "completed": {
+        "summary": "A completed run on one card",
+        "value": {
+            "reports": [
+                {
+                    "run_id": "slurm-4711",
+                    "rank": 0,
+                    "job": {
+                        "model": {"name": "meta-llama/Llama-3.1-8B"},
+                        "method": {"kind": "lora", "rank": 16, "target_modules": "all-linear"},
+                        "precision": "bf16-true",
+                        "micro_batch_size": 2,
+                        "sequence_length": 2048,
+                        "activation_checkpointing": "full",
+                        "hardware": {"accelerator": "a100-sxm4-80gb"},
+                    },
+                    "outcome": "completed",
+                    "measured": {
+                        "max_allocated_bytes": 22_500_000_000,
+                        "max_reserved_bytes": 24_800_000_000,
+                    },
+                    "accelerator": "NVIDIA A100-SXM4-80GB",
+                    "accelerator_total_bytes": 85_097_971_712,
+                    "warmup_excluded": True,
+                    "step_seconds": 1.9,
+                }
+            ]
+        },
+    },
+}
+
+RELEASE: dict[str, Example] = {
+    "checked": {
+        "summary": "Somebody looked at the run",
+        "value": {"reason": "The trainer logged the padded length; checked with the team."},
+    }
+}

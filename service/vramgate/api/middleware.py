@@ -8,17 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from vramgate.api.problems import Failure, problem_response
-from vramgate.settings import is_loopback
 from vramgate.telemetry import REQUEST_ID_HEADER, logger, request_id_of
-
-_FORWARDING_HEADERS = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-)
 
 
 class RequestContext:
@@ -62,6 +52,7 @@ class RequestContext:
                 method=scope["method"],
                 path=_route(scope),
                 status=status,
+                client=_client(scope),
                 milliseconds=round((time.perf_counter() - started) * 1000, 1),
             )
 
@@ -84,30 +75,6 @@ class HeadAsGet:
             await send(message)
 
         await self._app({**scope, "method": "GET"}, receive, send_without_body)
-
-
-class LoopbackOnly:
-    """Refuse what did not come straight from this machine, while nobody has a token.
-
-    The Host header keeps out pages whose name was pointed at 127.0.0.1 (DNS rebinding); the
-    forwarding headers keep out what a proxy on this machine lets in.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        reason = _stranger(scope) if scope["type"] == "http" else None
-        if reason is None:
-            await self._app(scope, receive, send)
-            return
-        failure = Failure(
-            code="loopback_only",
-            detail=f"Without tokens the service answers its own machine only; {reason}.",
-            hint="Ask http://127.0.0.1 on the machine the service runs on, without a proxy.",
-        )
-        await problem_response(failure, scope)(scope, receive, send)
 
 
 class BodyLimit:
@@ -166,27 +133,12 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _stranger(scope: Scope) -> str | None:
-    """Return why the request is not one of this machine's own, or None."""
-    client = scope.get("client")
-    if client is not None and not is_loopback(client[0]):
-        return "the request came from another one"
-    headers = Headers(scope=scope)
-    host = headers.get("host", "")
-    if not is_loopback(_without_port(host)):
-        return f"the Host header says {host[:80]!r}"
-    for name in _FORWARDING_HEADERS:
-        if name in headers:
-            return f"the header {name.title()} says that a proxy passed the request on"
-    return None
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0]
-    return host.partition(":")[0]
-
-
 def _route(scope: Scope) -> str:
     """Return the template of the path that answered, or the path where none did."""
     return str(getattr(scope.get("route"), "path", scope["path"]))
+
+
+def _client(scope: Scope) -> str | None:
+    """Return the address that asks: what a trusted proxy says, else the other end."""
+    client = scope.get("client")
+    return None if client is None else str(client[0])

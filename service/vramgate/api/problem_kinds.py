@@ -12,6 +12,8 @@ class ProblemKind:
     status: int
     title: str
     description: str
+    retry_after_seconds: int | None = None
+    """What the Retry-After header says, where asking again the same way may work."""
 
 
 _KINDS = (
@@ -55,6 +57,43 @@ _KINDS = (
         'described by its config.json: `{"model": {"config": {...}}}`.',
     ),
     ProblemKind(
+        code="impossible_measurement",
+        status=422,
+        title="No card could have measured this",
+        description="A peak is above the card's memory, or tensors took more than the allocator "
+        "reserved. `errors` has the figures.",
+    ),
+    ProblemKind(
+        code="unknown_decision",
+        status=422,
+        title="There is no such decision",
+        description="Send the job instead of `decision_id`.",
+    ),
+    ProblemKind(
+        code="reports_refused",
+        status=422,
+        title="None of the reports could be taken",
+        description="`items` holds the problem of each report, in order; nothing was stored.",
+    ),
+    ProblemKind(
+        code="idempotency_key_reused",
+        status=422,
+        title="The Idempotency-Key came with another body before",
+        description="A key stands for one request, for 24 hours. Nothing was taken.",
+    ),
+    ProblemKind(
+        code="invalid_idempotency_key",
+        status=400,
+        title="The Idempotency-Key cannot be read",
+        description="It must be a text of printable ASCII in double quotes.",
+    ),
+    ProblemKind(
+        code="malformed_gzip",
+        status=400,
+        title="The body is not gzip",
+        description="`Content-Encoding: gzip` was sent, but the body is damaged or cut short.",
+    ),
+    ProblemKind(
         code="not_available",
         status=422,
         title="This version does not do that yet",
@@ -93,23 +132,43 @@ _KINDS = (
         description="`detail` says what is wrong with it.",
     ),
     ProblemKind(
+        code="unauthenticated",
+        status=401,
+        title="A valid token is needed",
+        description="Send `Authorization: Bearer TOKEN`. A token of this service is made by "
+        "`vramgate token create`; one of an OpenID provider must be its JWT for this service. "
+        "What is wrong with a token that was sent is not told, but the service's log says.",
+    ),
+    ProblemKind(
         code="loopback_only",
         status=403,
         title="Only programs of this machine may ask without a token",
-        description="Without tokens the service answers requests made to 127.0.0.1, [::1] or "
-        "localhost, from this machine and through no proxy.",
+        description="Without a token the service answers requests made to 127.0.0.1, [::1] or "
+        "localhost, from this machine, through no proxy and from no page of another site.",
     ),
     ProblemKind(
         code="forbidden",
         status=403,
         title="The caller may not do this",
-        description="The token is known but lacks the scope that `detail` names.",
+        description="The token is known but lacks the scope that `scope` names.",
     ),
     ProblemKind(
         code="not_found",
         status=404,
         title="Nothing is here",
         description="The address names nothing this service has; `/openapi.json` lists its paths.",
+    ),
+    ProblemKind(
+        code="not_quarantined",
+        status=409,
+        title="The report is not in quarantine",
+        description="It counts already; there is nothing to release.",
+    ),
+    ProblemKind(
+        code="job_unknown",
+        status=409,
+        title="The report has no estimate to be held against",
+        description="Its job is not known, so it would teach nothing; it stays in quarantine.",
     ),
     ProblemKind(
         code="method_not_allowed",
@@ -127,8 +186,44 @@ _KINDS = (
     ProblemKind(
         code="unsupported_media_type",
         status=415,
-        title="The body is not declared as plain JSON",
-        description="Send it uncompressed, with the header `Content-Type: application/json`.",
+        title="The body is not declared as JSON",
+        description="Send it with the header `Content-Type: application/json`, as it is or with "
+        "`Content-Encoding: gzip`.",
+    ),
+    ProblemKind(
+        code="overloaded",
+        status=503,
+        title="Too much waits to be written",
+        description="Nothing was taken. Send the same again after `Retry-After` seconds.",
+    ),
+    ProblemKind(
+        code="too_many_attempts",
+        status=429,
+        title="Too many unknown tokens",
+        description="Unknown tokens are looked up only so often. Tokens in use are not held up.",
+        retry_after_seconds=1,
+    ),
+    ProblemKind(
+        code="database_unavailable",
+        status=503,
+        title="The database does not answer",
+        description="Nothing was acknowledged. Send the same again: what was stored all the same "
+        "counts once.",
+        retry_after_seconds=2,
+    ),
+    ProblemKind(
+        code="schema_outdated",
+        status=503,
+        title="The database has an older schema",
+        description="Whoever runs the service must bring it up to date with `vramgate migrate`.",
+        retry_after_seconds=30,
+    ),
+    ProblemKind(
+        code="issuer_unavailable",
+        status=503,
+        title="The issuer of the token does not answer",
+        description="Its keys are needed to judge the token, and none are kept from before.",
+        retry_after_seconds=10,
     ),
     ProblemKind(
         code="hub_unavailable",

@@ -19,6 +19,8 @@ from vramgate.wire.problems import Problem, ProblemField
 from vramgate.wire.validation import sentence, short_value, validation_failed
 
 MEDIA_TYPE = "application/problem+json"
+CHALLENGE = 'Bearer realm="vramgate"'
+"""What 401 and 403 say of how to ask (RFC 6750, 3); more where a token was refused."""
 
 _OWN_MEMBERS = frozenset(Problem.model_fields)
 _BY_STATUS = {
@@ -86,8 +88,23 @@ def problem_response(failure: Failure, scope: Scope) -> Response:
         document.model_dump_json(exclude_none=True, fallback=str),
         status_code=document.status,
         media_type=MEDIA_TYPE,
-        headers=dict(failure.headers),
+        headers={**_headers_of_kind(failure), **failure.headers},
     )
+
+
+def _headers_of_kind(failure: Failure) -> dict[str, str]:
+    """Return the headers that every occurrence of the kind has."""
+    kind = KINDS[failure.code]
+    headers = {}
+    if kind.retry_after_seconds is not None:
+        headers["Retry-After"] = str(kind.retry_after_seconds)
+    if kind.code == "unauthenticated":
+        headers["WWW-Authenticate"] = CHALLENGE
+    if kind.code == "forbidden" and "scope" in failure.members:
+        headers["WWW-Authenticate"] = (
+            f'{CHALLENGE}, error="insufficient_scope", scope="{failure.members["scope"]}"'
+        )
+    return headers
 
 
 def problem_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -9,14 +9,26 @@ import typer
 from vramgate import __version__
 from vramgate.cli.accuracy import accuracy
 from vramgate.cli.estimate import estimate
+from vramgate.cli.migrate import migrate
 from vramgate.cli.openapi import openapi
+from vramgate.cli.purge import purge
+from vramgate.cli.report import report
 from vramgate.cli.serve import serve
+from vramgate.cli.token import token
 from vramgate.errors import DomainError
 
 REFUSED = 2
 """The exit code where the input, not the service, is at fault."""
 
-_COMMANDS: tuple[Callable[..., Any], ...] = (serve, estimate, accuracy, openapi)
+_COMMANDS: tuple[Callable[..., Any], ...] = (
+    serve,
+    estimate,
+    accuracy,
+    openapi,
+    report,
+    migrate,
+    purge,
+)
 
 cli = typer.Typer(
     name="vramgate",
@@ -27,6 +39,7 @@ cli = typer.Typer(
 )
 for _command in _COMMANDS:
     cli.command()(_command)
+cli.add_typer(token)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 as Typer calls it

@@ -1,5 +1,6 @@
 """``vramgate serve``: the HTTP service."""
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +29,10 @@ def serve(
     """Serve the HTTP interface; the settings are VRAMGATE_* variables."""
     import uvicorn
 
-    from vramgate.app import create_app
+    from vramgate.app import create_app, spare_the_collector
     from vramgate.settings import PREFIX, misspelt_variables
     from vramgate.telemetry import configure_logging, logger
+    from vramgate.workflows.storage import check_storage
 
     given = {"host": host, "port": port}
     overrides = {name: value for name, value in given.items() if value is not None}
@@ -42,16 +44,21 @@ def serve(
     if in_workers:
         # Worker processes read their settings from the environment.
         os.environ.update({f"{PREFIX}{name.upper()}": str(overrides[name]) for name in overrides})
+    # Made here in either case: what does not allow a start is told once, before there are workers.
+    app = create_app(settings)
+    asyncio.run(check_storage(settings.database_url.get_secret_value()))
+    spare_the_collector()
     uvicorn.run(
-        "vramgate.app:create_app_from_environment" if in_workers else create_app(settings),
+        "vramgate.app:create_app_from_environment" if in_workers else app,
         factory=in_workers,
         host=settings.host,
         port=settings.port,
         workers=settings.workers,
         log_config=None,
         access_log=False,
-        # A forwarding header is a reason to refuse, not to believe.
-        proxy_headers=False,
+        # Of others, a forwarding header is a reason to refuse, not to believe.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=[str(network) for network in settings.trusted_proxies],
         server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
@@ -61,21 +68,15 @@ def _settings(overrides: dict[str, str | int]) -> "Settings":
     """Return the checked settings.
 
     Raises:
-        CannotStartError: one has the wrong type, or they do not allow the service to start.
+        InvalidSettingsError: one has the wrong type.
+        CannotStartError: they do not allow the service to start.
     """
-    from pydantic import ValidationError
+    from vramgate.cli.environment import settings_from_environment
+    from vramgate.settings import SettingsError, check_settings
 
-    from vramgate.settings import PREFIX, Settings, SettingsError, check_settings
-
+    settings = settings_from_environment(**overrides)
     try:
-        settings = Settings.model_validate(overrides)
         check_settings(settings)
     except SettingsError as error:
         raise CannotStartError(str(error)) from error
-    except ValidationError as error:
-        reasons = [
-            f"{PREFIX}{str(one['loc'][0]).upper()} is {one['input']!r}: {one['msg']}."
-            for one in error.errors()
-        ]
-        raise CannotStartError("\n".join(reasons)) from error
     return settings

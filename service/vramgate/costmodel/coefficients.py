@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vramgate.units import MIB
 
-MODEL_VERSION = "2026.11"
+MODEL_VERSION = "2026.11.1"
 """Raised by every change that moves a golden number; stored with each estimate."""
 
 

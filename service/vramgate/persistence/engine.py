@@ -53,6 +53,11 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgres_engine(self.url)
 
+    @property
+    def has_file(self) -> bool:
+        """Whether the SQLite file exists; always false on PostgreSQL."""
+        return self.is_sqlite and Path(str(self.url.database)).is_file()
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """Open a transaction that only reads.
@@ -145,9 +150,21 @@ def database_url(text: str) -> URL:
 
 
 def make_folder(url: URL) -> None:
-    """Make the folder of an SQLite file, for its owner alone."""
+    """Make the folder of an SQLite file, for its owner alone.
+
+    Raises:
+        InvalidDatabaseUrlError: it cannot be made.
+    """
     if url.get_backend_name() == "sqlite" and url.database:
-        Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(url.database).parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidDatabaseUrlError(
+                f"VRAMGATE_DATABASE_URL names a file in {folder}, which cannot be made: "
+                f"{error.strerror}.",
+                hint="Name a folder that the service may write.",
+            ) from error
 
 
 def _sqlite_engine(url: URL) -> AsyncEngine:

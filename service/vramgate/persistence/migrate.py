@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.metadata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -11,12 +13,22 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy.exc import DBAPIError
 
 from vramgate.errors import DomainError
-from vramgate.persistence.engine import Database, database_url, make_folder
+from vramgate.persistence.engine import (
+    Database,
+    DatabaseUnavailableError,
+    database_url,
+    is_outage,
+    make_folder,
+)
 from vramgate.persistence.partitions import PARTITION_NAMES, ensure_partitions
 
 _MARKER = "vramgate/migrations/env.py"
+# lock_not_available, query_canceled
+_OVER_ITS_LIMIT = {"55P03", "57014"}
 
 
 class SchemaOutdatedError(DomainError):
@@ -25,12 +37,29 @@ class SchemaOutdatedError(DomainError):
     code = "schema_outdated"
 
 
+class UnknownRevisionError(DomainError):
+    """The chain has no such revision, or not the one the database is at."""
+
+    code = "unknown_revision"
+
+
+class MigrationFailedError(DomainError):
+    """The database refused a step; that step, and what would follow, is not done."""
+
+    code = "migration_failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
     """A database brought from one revision to another; None is an empty database."""
 
     before: str | None
     after: str | None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a newer version has migrated it, which by our rules this one works with too."""
+        return self.after is not None and self.after not in _known_revisions()
 
 
 def is_ours(
@@ -68,17 +97,53 @@ def newest_revision() -> str:
 def migrate(url: str, *, to: str = "head") -> Migration:
     """Bring the database at the address to a revision, and its partitions up to date.
 
-    Not to be called where an event loop runs: it starts its own.
+    What a newer version has migrated stays as it is, unless a revision is named. Not to be called
+    where an event loop runs: it starts its own.
+
+    Raises:
+        UnknownRevisionError: this version has no such revision, or not the database's own.
+        MigrationFailedError: a step waited for a lock, or ran, longer than it may.
+        DatabaseUnavailableError: the database does not answer.
     """
     make_folder(database_url(url))
     before = asyncio.run(_revision_at(url))
+    with _faults_in_words():
+        _move(url, before, to)
+        asyncio.run(_add_partitions(url))
+    return Migration(before=before, after=asyncio.run(_revision_at(url)))
+
+
+def _move(url: str, before: str | None, to: str) -> None:
     config = alembic_config(url)
+    if to == "head" and not is_behind(before):
+        return
     if before is not None and to not in {"head", before} and _is_older(to, before):
         command.downgrade(config, to)
     else:
         command.upgrade(config, to)
-    asyncio.run(_add_partitions(url))
-    return Migration(before=before, after=asyncio.run(_revision_at(url)))
+
+
+@contextmanager
+def _faults_in_words() -> Iterator[None]:
+    try:
+        yield
+    except CommandError as error:
+        raise UnknownRevisionError(
+            f"This version cannot migrate that way: {error}.",
+            hint="`--to` takes a revision of this version's chain, `head` or `base`.",
+        ) from error
+    except (DBAPIError, OSError) as error:
+        if _sqlstate(error) in _OVER_ITS_LIMIT:
+            raise MigrationFailedError(
+                "The migration waited for a lock, or ran, longer than it may; the step was undone.",
+                hint="Try again when long transactions and other migrations have ended.",
+            ) from error
+        if is_outage(error):
+            raise DatabaseUnavailableError(
+                "The database does not answer; the step under way was undone.",
+                hint="Check VRAMGATE_DATABASE_URL, and run the same again.",
+            ) from error
+        raise
 
 
 def migration_sql(url: str) -> str:
@@ -102,9 +167,12 @@ def is_behind(found: str | None) -> bool:
     """
     if found is None:
         return True
+    return found in _known_revisions() and found != newest_revision()
+
+
+def _known_revisions() -> set[str]:
     script = ScriptDirectory(str(migrations_folder()))
-    known = {one.revision for one in script.walk_revisions()}
-    return found in known and found != script.get_current_head()
+    return {one.revision for one in script.walk_revisions()}
 
 
 def _is_older(revision: str, than: str) -> bool:
@@ -112,6 +180,10 @@ def _is_older(revision: str, than: str) -> bool:
     if revision == "base":
         return True
     return revision in {one.revision for one in script.iterate_revisions(than, "base")}
+
+
+def _sqlstate(error: BaseException) -> str:
+    return str(getattr(getattr(error, "orig", None), "sqlstate", "") or "")
 
 
 def _current(connection: sa.Connection) -> str | None:

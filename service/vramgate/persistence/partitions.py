@@ -11,6 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 MONTHS_AHEAD = 3
+DROP_LOCK_MILLISECONDS = 500
+"""How long readers may hold a drop up: whoever comes after it waits as long as it does."""
+_MONTH = re.compile(r"reports_y(\d{4})m(\d{2})")
 PARTITION_NAMES = re.compile(r"reports_(default|y\d{4}m\d{2})")
 
 _PRESENT = sa.text(
@@ -43,6 +46,26 @@ async def ensure_partitions(connection: AsyncConnection, now: datetime | None = 
         )
         made.append(name)
     return made
+
+
+async def partitions_before(connection: AsyncConnection, moment: datetime) -> list[str]:
+    """Return the monthly partitions that end at the moment or before, the oldest first."""
+    if connection.dialect.name != "postgresql":
+        return []
+    present = (await connection.execute(_PRESENT)).scalars()
+    months = [(found, name) for name in present if (found := _MONTH.fullmatch(name))]
+    return sorted(
+        name
+        for found, name in months
+        if _next_month(datetime(int(found[1]), int(found[2]), 1, tzinfo=UTC)) <= moment
+    )
+
+
+async def drop_partition(connection: AsyncConnection, name: str) -> None:
+    """Drop a monthly partition with what it holds; readers under way are waited for, briefly."""
+    assert _MONTH.fullmatch(name), "names come from the catalog"  # noqa: S101 it goes into a statement
+    await connection.execute(sa.text(f"SET LOCAL lock_timeout = {DROP_LOCK_MILLISECONDS}"))
+    await connection.execute(sa.text(f"DROP TABLE {name}"))
 
 
 async def _has_rows_in_default(connection: AsyncConnection, first: datetime) -> bool:

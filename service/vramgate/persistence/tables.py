@@ -10,6 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
+KEPT_ONCE = "kept_once"
+"""In a table's ``info``: a row whose primary key is taken is the same row again."""
+
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -65,6 +68,7 @@ jobs = sa.Table(
     sa.Column("job_digest", sa.Text, primary_key=True),
     sa.Column("format_version", sa.Integer, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
+    info={KEPT_ONCE: True},
 )
 
 report_keys = sa.Table(
@@ -122,6 +126,15 @@ reports = sa.Table(
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
     sa.Index(None, "tenant", "received_at", "position"),
+    # Few among many: without their own index a list of them would read everything.
+    sa.Index(
+        "ix_reports_quarantined",
+        "tenant",
+        "received_at",
+        "position",
+        postgresql_where=sa.text("status = 'quarantined'"),
+        sqlite_where=sa.text("status = 'quarantined'"),
+    ),
     postgresql_partition_by="RANGE (received_at)",
 )
 

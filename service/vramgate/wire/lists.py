@@ -6,11 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
 from vramgate.errors import DomainError
+
+_POSITIONS = 2**63
+"""Positions are 64-bit integers."""
 
 _Item = TypeVar("_Item")
 _Shape = TypeVar("_Shape", bound=BaseModel)
@@ -52,22 +56,30 @@ def slice_after(
     """
     start = 0
     if cursor is not None:
-        last = _key_in(cursor, filters)
+        last = key_in_cursor(cursor, filters)
         keys = [key(item) for item in items]
         if last not in keys:
             raise _invalid_cursor()
         start = keys.index(last) + 1
     chosen = items[start : start + limit]
     has_more = start + limit < len(items)
-    return Slice(items=chosen, next_cursor=_cursor(key(chosen[-1]), filters) if has_more else None)
+    return Slice(
+        items=chosen, next_cursor=cursor_of(key(chosen[-1]), filters) if has_more else None
+    )
 
 
-def _cursor(key: str, filters: str) -> str:
+def cursor_of(key: str, filters: str) -> str:
+    """Return the cursor of what follows the item with the key, in a list under these filters."""
     text = json.dumps([key, _digest(filters)])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _key_in(cursor: str, filters: str) -> str:
+def key_in_cursor(cursor: str, filters: str) -> str:
+    """Return the key of the item that the cursor stands behind.
+
+    Raises:
+        InvalidCursorError: this list did not give it, or gave it under other filters.
+    """
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         key, digest = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
@@ -76,6 +88,27 @@ def _key_in(cursor: str, filters: str) -> str:
     if digest != _digest(filters) or not isinstance(key, str):
         raise _invalid_cursor()
     return key
+
+
+def place_cursor(received_at: datetime, position: int, filters: str) -> str:
+    """Return the cursor of what follows a place, in a list that runs by time and position."""
+    return cursor_of(f"{received_at.astimezone(UTC).isoformat()} {position}", filters)
+
+
+def place_in_cursor(cursor: str, filters: str) -> tuple[datetime, int]:
+    """Return the time and position that the cursor stands behind.
+
+    Raises:
+        InvalidCursorError: this list did not give it, or gave it under other filters.
+    """
+    moment, _, position = key_in_cursor(cursor, filters).partition(" ")
+    try:
+        received_at, place = datetime.fromisoformat(moment), int(position)
+    except ValueError:
+        raise _invalid_cursor() from None
+    if received_at.utcoffset() != timedelta(0) or not 0 <= place < _POSITIONS:
+        raise _invalid_cursor()
+    return received_at, place
 
 
 def _digest(filters: str) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from vramgate.access import Scope
 from vramgate.api.caching import NOT_MODIFIED, next_link, tagged
-from vramgate.api.dependencies import CatalogsDep, requires
+from vramgate.api.dependencies import ACCESS_PROBLEMS, CatalogsDep, caller_with
 from vramgate.api.problems import problem_answers
 from vramgate.wire.catalog import (
     AcceleratorMatchOut,
@@ -23,7 +23,12 @@ from vramgate.wire.lists import Page, slice_after
 
 MAX_PAGE = 200
 
-router = APIRouter(prefix="/v1", tags=["catalog"], dependencies=[Depends(requires(Scope.ESTIMATE))])
+router = APIRouter(
+    prefix="/v1",
+    tags=["catalog"],
+    dependencies=[caller_with(Scope.ESTIMATE)],
+    responses=ACCESS_PROBLEMS,
+)
 
 _Summary = TypeVar("_Summary", bound=CatalogSummary)
 

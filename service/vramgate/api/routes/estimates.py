@@ -4,12 +4,12 @@ from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import APIRouter, Body, Request, Response
 from starlette.types import Scope as AsgiScope
 
 from vramgate.access import Scope
 from vramgate.api import examples
-from vramgate.api.dependencies import CatalogsDep, HubDep, requires
+from vramgate.api.dependencies import ACCESS_PROBLEMS, CatalogsDep, HubDep, caller_with
 from vramgate.api.json_body import JsonRoute
 from vramgate.api.problems import Failure, failure_of, problem, problem_answers
 from vramgate.catalog.site import Catalogs
@@ -26,7 +26,8 @@ router = APIRouter(
     prefix="/v1/estimates",
     tags=["estimates"],
     route_class=JsonRoute,
-    dependencies=[Depends(requires(Scope.ESTIMATE))],
+    dependencies=[caller_with(Scope.ESTIMATE)],
+    responses=ACCESS_PROBLEMS,
 )
 
 _log = logger("vramgate.estimates")
@@ -38,7 +39,7 @@ _PROBLEMS = problem_answers(400, 413, 415, 422)
     operation_id="createEstimate",
     summary="Estimate one job",
     response_model=EstimateResponse,
-    responses={**_PROBLEMS, **problem_answers(503)},
+    responses=_PROBLEMS,
 )
 async def create_estimate(
     body: Annotated[EstimateRequest, Body(openapi_examples=examples.ESTIMATE)],

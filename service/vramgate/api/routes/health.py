@@ -8,7 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from vramgate import __version__
 from vramgate.api.dependencies import catalogs_of
 from vramgate.api.problems import problem_answers
+from vramgate.persistence.engine import Database
 from vramgate.wire.health import Health, Readiness, ReadinessCheck
+from vramgate.workflows.storage import trouble_of
 
 router = APIRouter(tags=["health"])
 
@@ -37,13 +39,20 @@ async def readyz(
     ] = None,
 ) -> Readiness:
     """Answer 200 where every check passes and 503 where one does not."""
-    checks = _checks(request)
+    checks = [*_checks(request), await _database_check(request)]
     is_ready = all(check.passed for check in checks)
     if not is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
     return Readiness(
         status="ready" if is_ready else "not ready", checks=checks if verbose is not None else None
     )
+
+
+async def _database_check(request: Request) -> ReadinessCheck:
+    database: Database | None = getattr(request.app.state, "database", None)
+    trouble = "not opened yet" if database is None else await trouble_of(database)
+    kind = "" if database is None else database.url.get_backend_name()
+    return ReadinessCheck(name="database", passed=trouble is None, detail=trouble or kind)
 
 
 def _checks(request: Request) -> list[ReadinessCheck]:

@@ -1,0 +1,113 @@
+"""The database over the service's life: brought up to date, checked, looked after."""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from anyio import to_thread
+
+from vramgate.errors import DomainError
+from vramgate.persistence.engine import Database, DatabaseUnavailableError
+from vramgate.persistence.idempotency import forget_expired
+from vramgate.persistence.migrate import SchemaOutdatedError, is_behind, migrate, revision_of
+from vramgate.persistence.partitions import ensure_partitions
+from vramgate.telemetry import logger
+
+UPKEEP_SECONDS = 3600.0
+CHECK_SECONDS = 2.0
+"""How long a readiness check waits for the database."""
+
+_log = logger("vramgate.storage")
+
+
+async def bring_up_to_date(database: Database) -> None:
+    """Migrate an embedded database; check one that is migrated by the command.
+
+    Raises:
+        SchemaOutdatedError: PostgreSQL lacks something this version needs.
+        DatabaseUnavailableError: the database does not answer.
+    """
+    if database.is_sqlite:
+        found = await revision_of(database) if database.has_file else None
+        if is_behind(found):
+            address = database.url.render_as_string(hide_password=False)
+            await to_thread.run_sync(migrate, address)
+        return
+    found = await revision_of(database)
+    if is_behind(found):
+        raise SchemaOutdatedError(
+            f"The database is at revision {found or 'none'}, older than this version works with.",
+            hint="Run `vramgate migrate` with the same VRAMGATE_DATABASE_URL, then start again.",
+        )
+
+
+async def trouble_of(database: Database) -> str | None:
+    """Return why the database cannot be used now, or None."""
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            found = await revision_of(database)
+    except TimeoutError:
+        return f"no answer within {CHECK_SECONDS:g} s"
+    except DomainError as error:
+        return error.message
+    return f"at revision {found or 'none'}; run `vramgate migrate`" if is_behind(found) else None
+
+
+async def check_storage(url: str) -> None:
+    """Bring the database at the address up to date, or say why it cannot be used, before serving.
+
+    Raises:
+        SchemaOutdatedError: PostgreSQL lacks something this version needs.
+        InvalidDatabaseUrlError: the address names no database.
+    """
+    database = Database(url)
+    try:
+        await bring_up_to_date(database)
+    except DatabaseUnavailableError:
+        # It may come yet; until then `/readyz` says so and nothing is acknowledged.
+        _log.warning("the database does not answer yet")
+    finally:
+        await database.close()
+
+
+class Upkeep:
+    """What a database needs once an hour; an async context manager around the service's life."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        self._task = asyncio.create_task(self._run(), name="upkeep")
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await look_after(self._database)
+            except Exception:  # noqa: BLE001 tried again in an hour; requests do not depend on it
+                _log.exception("upkeep failed")
+            await asyncio.sleep(UPKEEP_SECONDS)
+
+
+async def look_after(database: Database) -> None:
+    """Make the partitions of the coming months, forget idempotency keys whose day is over."""
+    async with database.writing() as connection:
+        await ensure_partitions(connection)
+    async with database.writing() as connection:
+        await forget_expired(connection, datetime.now(UTC))
