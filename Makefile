@@ -14,8 +14,11 @@ DEV := $(VENV)/.installed-dev
 PINS := deploy/constraints.txt pyproject.toml
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
+TORCH := .venv-torch
+TRAINERS := torch==2.13.0 transformers==5.24.0 accelerate==1.15.0 peft==0.21.2 lightning==2.6.6 pytorch-lightning==2.6.6
+
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench accuracy readme openapi coverage clean
+.PHONY: help run test lint format bench chaos accuracy readme openapi coverage clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -41,6 +44,9 @@ format: $(DEV)  ## write files the way `lint` wants them
 bench: $(DEV)  ## times of one estimate and of many, as ratios measured in one run
 	$(BIN)/python -m tests.bench
 
+chaos: $(DEV)  ## post 20 000 reports while the service and PostgreSQL are killed; count what is lost
+	$(BIN)/python -m tests.chaos
+
 accuracy: $(SERVER)  ## errors of the cost model against measured runs
 	$(BIN)/vramgate accuracy
 
@@ -50,13 +56,22 @@ readme: $(DEV)  ## write the README's computed sections anew: answer, accuracy, 
 openapi: $(SERVER)  ## write openapi/openapi.json anew
 	$(BIN)/vramgate openapi
 
+test-torch: $(TORCH)/.installed  ## the reporter around real trainers (PyTorch for the CPU: a large install, once)
+	$(TORCH)/bin/python -m pytest tests/reporter -m torch $(PYTEST_ARGS)
+
 coverage: $(DEV)  ## tests with branch coverage
 	$(BIN)/pytest --cov --cov-report=term $(PYTEST_ARGS)
 
 clean:  ## remove the environment and everything made by tools
-	rm -rf $(VENV) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCH) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find service tests -name __pycache__ -prune -exec rm -rf {} +
 	find service -name '*.egg-info' -prune -exec rm -rf {} +
+
+$(TORCH)/.installed: $(PINS) | $(BIN)/python
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt \
+	  --editable '.[server,dev]' $(TRAINERS)
+	@touch $@
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: put python3.11 on the PATH."; exit 1; }

@@ -1,0 +1,84 @@
+"""Lose nothing, and tell the counts: ``python -m tests.chaos [--database …] [--reports N]``."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+from tests.chaos.run import (
+    CLIENTS,
+    POSTGRESQL,
+    SERVICE,
+    Outcome,
+    Plan,
+    run_on_postgresql,
+    run_on_sqlite,
+)
+
+SERVICE_KILLS = 5
+POSTGRES_KILLS = 2
+MOST_FINDINGS = 20
+DATABASES: dict[str, Callable[[Plan], Outcome]] = {
+    "sqlite": run_on_sqlite,
+    "postgresql": run_on_postgresql,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run on the databases asked for; 1 where anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos")
+    parser.add_argument("--database", choices=(*DATABASES, "both"), default="both")
+    parser.add_argument("--reports", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    names = DATABASES if given.database == "both" else (given.database,)
+    is_well = True
+    for name in names:
+        plan = Plan(
+            reports=given.reports,
+            service_kills=SERVICE_KILLS,
+            postgres_kills=POSTGRES_KILLS if name == "postgresql" else 0,
+            seed=given.seed,
+        )
+        outcome = DATABASES[name](plan)
+        print("\n".join(lines_of(name, outcome)), flush=True)
+        is_well = is_well and not outcome.findings
+    return 0 if is_well else 1
+
+
+def lines_of(name: str, outcome: Outcome) -> list[str]:
+    """Return the counts of a run, for a person."""
+    ledger, reader, found = outcome.ledger, outcome.reader, outcome.verdict
+    settings = ", ".join(f"{setting} {value}" for setting, value in outcome.settings.items())
+    kills = [one for strike in ledger.strikes for one in strike.killed]
+    met = ", ".join(
+        f"{' + '.join(one.killed)} {one.unanswered}/{one.in_flight}" for one in ledger.strikes
+    )
+    lines = [
+        f"{name} ({settings}), seed {outcome.plan.seed}, {outcome.seconds:.1f} s",
+        f"  posted        {outcome.plan.reports:,} reports by {CLIENTS} clients in "
+        f"{ledger.requests - ledger.retries.total():,} requests, {ledger.on_purpose:,} of them "
+        "once more on purpose",
+        f"  killed        {kills.count(SERVICE)} times the service, {kills.count(POSTGRESQL)} "
+        "times PostgreSQL",
+        f"  unanswered    {sum(one.unanswered for one in ledger.strikes)} requests in flight at the "
+        f"kills ({met}); at least {ledger.stored_unacknowledged} of them had been stored",
+        f"  retried       {ledger.retries.total():,} times: {_counts(ledger.retries)}",
+        f"  answered      {_counts(ledger.receipts)}",
+        f"  acknowledged  {len(ledger.acknowledged):,} reports",
+        f"  stored        {found.stored:,} reports",
+        f"  read          {len(reader.last_seen):,} reports, {reader.items:,} states of them, by a "
+        f"reader that was interrupted {reader.interruptions} times",
+        f"  lost          {len(found.lost)} reports; {len(found.doubled)} doubled, "
+        f"{len(found.half)} half, {len(found.stray)} never acknowledged, {len(outcome.misread)} "
+        f"read wrongly or not at all, {len(outcome.faults)} other faults",
+    ]
+    return lines + [f"    {one}" for one in outcome.findings[:MOST_FINDINGS]]
+
+
+def _counts(of: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in of.most_common()) or "none"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
