@@ -5,14 +5,17 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tests.bench import estimates, reading
+from tests.bench import estimates, reading, reports
 from tests.bench.harness import Comparison, show
 
 # Add a benchmark here: a function that returns one comparison.
 BENCHMARKS: dict[str, Callable[[], Comparison]] = {
     "one": estimates.one_estimate,
+    "kinds": estimates.kinds_of_estimates,
     "many": estimates.many_estimates,
     "reading": reading.reading_a_body,
+    "reports": reports.reports_singly_and_in_batches,
+    "full": reports.reports_beside_ten_million,
 }
 
 

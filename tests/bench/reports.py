@@ -1,0 +1,194 @@
+"""Reports accepted per second over HTTP on PostgreSQL, beside a bare endpoint in the same run."""
+
+import asyncio
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import sqlalchemy as sa
+
+from tests.bench.harness import Comparison, Timing
+from tests.bench.load import post_for
+from tests.databases import postgres_server
+from tests.reports import a_report
+from vramgate.persistence.engine import Database
+
+ROUNDS = 5
+"""Each way has its turn this often, one after the other, so that the machine's moods hit all."""
+ROUND_SECONDS = 3.0
+CONNECTIONS = 32
+BATCH = 100
+FULL_ROWS = 10_000_000
+FILL_ROWS = 500_000
+_PROGRAM = "from vramgate.cli.main import main; main()"
+
+
+def reports_singly_and_in_batches() -> Comparison:
+    """Compare one row a request by a bare endpoint with our reports, singly and a hundred at once."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vg"))
+        server = stack.enter_context(postgres_server(Path(folder)))
+        bare = stack.enter_context(_bare(server.fresh()))
+        ours = stack.enter_context(_service(server.fresh()))
+        return _compared(
+            f"Reports kept, {CONNECTIONS} connections, PostgreSQL, one process",
+            {
+                "bare endpoint, one row a request": (bare, 1),
+                "POST /v1/reports, singly": (ours, 1),
+                f"POST /v1/reports, {BATCH} at once": (ours, BATCH),
+            },
+        )
+
+
+def reports_beside_ten_million() -> Comparison:
+    """Compare an empty database with one that holds ten million reports, singly and in batches."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vg"))
+        server = stack.enter_context(postgres_server(Path(folder)))
+        full = server.fresh()
+        asyncio.run(_fill(full))
+        empty_url = stack.enter_context(_service(server.fresh()))
+        full_url = stack.enter_context(_service(full))
+        return _compared(
+            f"Reports kept, {CONNECTIONS} connections, with {FULL_ROWS:,} in the table and with none",
+            {
+                "none, singly": (empty_url, 1),
+                "ten million, singly": (full_url, 1),
+                f"none, {BATCH} at once": (empty_url, BATCH),
+                f"ten million, {BATCH} at once": (full_url, BATCH),
+            },
+        )
+
+
+def _compared(title: str, ways: dict[str, tuple[str, int]]) -> Comparison:
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(ROUNDS + 1):
+        for name, (url, rows) in ways.items():
+            seconds = _seconds_a_report(url, rows, turn)
+            if turn:  # the first turn warms up
+                samples[name].append(seconds)
+    timings = [_timing(name, found) for name, found in samples.items()]
+    return Comparison(title=title, unit="report", timings=timings)
+
+
+async def _fill(url: str) -> None:
+    """Put ten million reports of a year, a million runs of ten ranks, where reports are kept."""
+    database = Database(url)
+    try:
+        for first in range(0, FULL_ROWS, FILL_ROWS):
+            async with database.writing() as connection:
+                await connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+                rows = {"first": first, "last": first + FILL_ROWS - 1, "all": FULL_ROWS}
+                await connection.execute(_FILL_REPORTS, rows)
+                await connection.execute(_FILL_KEYS, rows)
+        async with database.writing() as connection:
+            await connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+            await connection.execute(
+                sa.text("UPDATE commit_clock SET position = position + 100000000")
+            )
+            await connection.execute(sa.text("ANALYZE"))
+    finally:
+        await database.close()
+
+
+# A row every three seconds until now, so that all but the last months lie in the default partition
+# and this month's has its share.
+_ROW = """
+  SELECT n, md5(n::text) || md5((n + 1)::text) AS digest, 'full-' || n / 10 AS run_id,
+         (n % 10)::int AS rank,
+         now() - make_interval(secs => 3.0 * ((:all)::bigint - n)) AS at,
+         '01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0') AS report_id,
+         20000000000 + n AS bytes
+  FROM generate_series((:first)::bigint, (:last)::bigint) AS n
+"""
+_FILL_REPORTS = sa.text(f"""
+INSERT INTO reports (received_at, position, report_id, tenant, run_id, rank, submitter, status,
+  reasons, first_received_at, job_digest, model, outcome, max_allocated_bytes, digest, document)
+SELECT at, n + 1, report_id, 'default', run_id, rank, 'local', 'accepted', '[]', at, digest,
+  'meta-llama/Llama-3.1-8B', 'completed', bytes, digest, repeat(digest, 8)
+FROM ({_ROW}) AS row
+""")  # noqa: S608 constants of this file
+_FILL_KEYS = sa.text(f"""
+INSERT INTO report_keys (tenant, run_id, rank, report_id, received_at, position, digest,
+  subject_digest, status, outcome, max_allocated_bytes)
+SELECT 'default', run_id, rank, report_id, at, n + 1, digest, digest, 'accepted', 'completed', bytes
+FROM ({_ROW}) AS row
+""")  # noqa: S608 constants of this file
+
+
+def _seconds_a_report(url: str, rows: int, turn: int) -> float:
+    done = post_for(
+        f"{url}/v1/reports",
+        lambda number: _body(f"{turn}-{rows}-{number}", rows),
+        connections=CONNECTIONS if rows == 1 else 4,
+        seconds=ROUND_SECONDS,
+        first=0,
+    )
+    return 1 / (done.per_second * rows)
+
+
+_TEMPLATE = json.dumps(a_report(run_id="RUN", rank=987654321))
+
+
+def _body(run: str, rows: int) -> bytes:
+    one = _TEMPLATE.replace("RUN", f"bench-{run}")
+    items = [one.replace("987654321", str(rank)) for rank in range(rows)]
+    return f'{{"reports":[{",".join(items)}]}}'.encode()
+
+
+def _timing(name: str, samples: list[float]) -> Timing:
+    median = statistics.median(samples)
+    return Timing(name=name, seconds=median, spread=(max(samples) - min(samples)) / median)
+
+
+@contextmanager
+def _bare(database: str) -> Iterator[str]:
+    port = _free_port()
+    environment = {"BARE_DATABASE": database, "BARE_PORT": str(port)}
+    with _process(
+        [sys.executable, "-m", "tests.bench.bare_endpoint"], environment, port, "/docs"
+    ) as url:
+        yield url
+
+
+@contextmanager
+def _service(database: str) -> Iterator[str]:
+    port = _free_port()
+    environment = {"VRAMGATE_DATABASE_URL": database, "VRAMGATE_LOG_LEVEL": "warning"}
+    command = [sys.executable, "-c", _PROGRAM, "serve", "--port", str(port)]
+    with _process(command, environment, port, "/readyz") as url:
+        yield url
+
+
+@contextmanager
+def _process(
+    command: list[str], environment: dict[str, str], port: int, ready: str
+) -> Iterator[str]:
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(command, env={**os.environ, **environment})  # noqa: S603 our own
+    try:
+        for _ in range(300):
+            try:
+                if httpx.get(f"{url}{ready}").status_code == httpx.codes.OK:
+                    break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
