@@ -170,6 +170,7 @@ def test_any_text_resolves_or_is_refused(text: str, memory_bytes: int | None) ->
     st.sampled_from(SPELLINGS),
     st.sampled_from(["{}", " {} ", "gpu:{}:4", "nvidia.com/gpu.product={}", "{}-SHARED"]),
 )
+@example(("3080", CARDS.resolve("3080").entry.name), "gpu:{}:4")
 def test_wrapping_a_name_changes_nothing_of_what_it_means(
     spelling: tuple[str, str], wrapping: str
 ) -> None:

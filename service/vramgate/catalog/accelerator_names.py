@@ -7,7 +7,7 @@ NAME_LIMIT = 400
 """Characters of a name that are read."""
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
-_GRES = re.compile(r"(?:gres[/:])?gpu:([^:=,()]+)(?:[:=]\d+)?(?:\(.*\))?")
+_GRES = re.compile(r"(?:gres[/:])?gpu:([^:=,()]+)([:=]\d+)?(?:\(.*\))?")
 _LABEL = re.compile(r"[\w.-]+/[\w./-]+\s*[=:]\s*|[\w./-]+\s*=\s*")
 _RESOURCE = re.compile(r"(?:nvidia|amd|gpu\.intel|habana)\.(?:com|ai)/")
 _COUNT_BEFORE = re.compile(r"(?:gpu[_-])?\d{1,4}\s*[x×][\s_-]*(?=[a-z])")
@@ -106,7 +106,8 @@ def unwrap(name: str) -> Wrapped:
         text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
     gres = _GRES.fullmatch(text)
     if gres is not None:
-        text = gres[1] if not gres[1].isdigit() else ""
+        # Digits alone are a count ("gpu:4"), before a count a type ("gpu:3080:4").
+        text = "" if gres[1].isdigit() and gres[2] is None else gres[1]
     text = _RESOURCE.sub("", text.strip("\"'"))
     text = _COUNT_AFTER.sub("", text)
     text = _COUNT_BEFORE.sub("", text) if _COUNT_BEFORE.match(text) else text
