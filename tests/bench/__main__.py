@@ -14,7 +14,8 @@ BENCHMARKS: dict[str, Callable[[], Comparison]] = {
     "kinds": estimates.kinds_of_estimates,
     "many": estimates.many_estimates,
     "reading": reading.reading_a_body,
-    "reports": reports.reports_singly_and_in_batches,
+    "reports": reports.reports_of_many_trainers,
+    "few": reports.reports_of_few_trainers,
     "full": reports.reports_beside_ten_million,
 }
 

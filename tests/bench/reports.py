@@ -25,27 +25,39 @@ from vramgate.persistence.engine import Database
 ROUNDS = 5
 """Each way has its turn this often, one after the other, so that the machine's moods hit all."""
 ROUND_SECONDS = 3.0
-CONNECTIONS = 32
+MANY = 64
+FEW = 16
+BATCH_CONNECTIONS = 4
 BATCH = 100
 FULL_ROWS = 10_000_000
 FILL_ROWS = 500_000
 _PROGRAM = "from vramgate.cli.main import main; main()"
 
 
-def reports_singly_and_in_batches() -> Comparison:
+def reports_of_many_trainers() -> Comparison:
     """Compare one row a request by a bare endpoint with our reports, singly and a hundred at once."""
+    return _beside_bare(MANY)
+
+
+def reports_of_few_trainers() -> Comparison:
+    """The same where few wait together, so that few share a commit."""
+    return _beside_bare(FEW)
+
+
+def _beside_bare(connections: int) -> Comparison:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vg"))
         server = stack.enter_context(postgres_server(Path(folder)))
         bare = stack.enter_context(_bare(server.fresh()))
         ours = stack.enter_context(_service(server.fresh()))
         return _compared(
-            f"Reports kept, {CONNECTIONS} connections, PostgreSQL, one process",
+            f"Reports kept, {connections} connections, PostgreSQL, one process",
             {
                 "bare endpoint, one row a request": (bare, 1),
                 "POST /v1/reports, singly": (ours, 1),
                 f"POST /v1/reports, {BATCH} at once": (ours, BATCH),
             },
+            connections,
         )
 
 
@@ -59,21 +71,22 @@ def reports_beside_ten_million() -> Comparison:
         empty_url = stack.enter_context(_service(server.fresh()))
         full_url = stack.enter_context(_service(full))
         return _compared(
-            f"Reports kept, {CONNECTIONS} connections, with {FULL_ROWS:,} in the table and with none",
+            f"Reports kept, {MANY} connections, with {FULL_ROWS:,} in the table and with none",
             {
                 "none, singly": (empty_url, 1),
                 "ten million, singly": (full_url, 1),
                 f"none, {BATCH} at once": (empty_url, BATCH),
                 f"ten million, {BATCH} at once": (full_url, BATCH),
             },
+            MANY,
         )
 
 
-def _compared(title: str, ways: dict[str, tuple[str, int]]) -> Comparison:
+def _compared(title: str, ways: dict[str, tuple[str, int]], connections: int) -> Comparison:
     samples: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(ROUNDS + 1):
         for name, (url, rows) in ways.items():
-            seconds = _seconds_a_report(url, rows, turn)
+            seconds = _seconds_a_report(url, rows, turn, connections)
             if turn:  # the first turn warms up
                 samples[name].append(seconds)
     timings = [_timing(name, found) for name, found in samples.items()]
@@ -125,11 +138,11 @@ FROM ({_ROW}) AS row
 """)  # noqa: S608 constants of this file
 
 
-def _seconds_a_report(url: str, rows: int, turn: int) -> float:
+def _seconds_a_report(url: str, rows: int, turn: int, connections: int) -> float:
     done = post_for(
         f"{url}/v1/reports",
         lambda number: _body(f"{turn}-{rows}-{number}", rows),
-        connections=CONNECTIONS if rows == 1 else 4,
+        connections=connections if rows == 1 else BATCH_CONNECTIONS,
         seconds=ROUND_SECONDS,
         first=0,
     )

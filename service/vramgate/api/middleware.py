@@ -1,14 +1,18 @@
 """What happens to every request before its route, as plain ASGI."""
 
+import logging
 import time
 from collections.abc import Iterable
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from vramgate.api.problems import Failure, problem_response
 from vramgate.telemetry import REQUEST_ID_HEADER, logger, request_id_of
+
+ACCESS_LOG = "vramgate.access"
+_STANDARD_LOG = logging.getLogger(ACCESS_LOG)
 
 
 class RequestContext:
@@ -16,7 +20,7 @@ class RequestContext:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._log = logger("vramgate.access")
+        self._log = logger(ACCESS_LOG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -25,17 +29,19 @@ class RequestContext:
             return
         request_id = request_id_of(Headers(scope=scope).get(REQUEST_ID_HEADER))
         scope.setdefault("state", {})["request_id"] = request_id
+        given_id = (REQUEST_ID_HEADER.lower().encode(), request_id.encode())
         status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])
-                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
+                message = {**message, "headers": [*message.get("headers", ()), given_id]}
             await send(message)
 
-        with bound_contextvars(request_id=request_id):
-            started = time.perf_counter()
+        tokens = bind_contextvars(request_id=request_id)
+        started = time.perf_counter()
+        try:
             try:
                 await self._app(scope, receive, send_with_id)
             except Exception:
@@ -47,14 +53,22 @@ class RequestContext:
                     detail="The service failed to answer; its log has the details.",
                 )
                 await problem_response(failure, scope)(scope, receive, send_with_id)
-            self._log.info(
-                "answered",
-                method=scope["method"],
-                path=_route(scope),
-                status=status,
-                client=_client(scope),
-                milliseconds=round((time.perf_counter() - started) * 1000, 1),
-            )
+            self._tell(scope, status, time.perf_counter() - started)
+        finally:
+            reset_contextvars(**tokens)
+
+    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+        # Asked first: an event that nobody reads takes as long to drop as a small answer to make.
+        if not _STANDARD_LOG.isEnabledFor(logging.INFO):
+            return
+        self._log.info(
+            "answered",
+            method=scope["method"],
+            path=_route(scope),
+            status=status,
+            client=_client(scope),
+            milliseconds=round(seconds * 1000, 1),
+        )
 
 
 class HeadAsGet:
