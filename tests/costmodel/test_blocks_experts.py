@@ -8,12 +8,17 @@ import pytest
 
 from tests.costmodel.block_jobs import (
     AUTOCAST,
+    BF16,
     LORA,
     a_block_job,
     kept_by_last_block,
     segment_of,
 )
-from vramgate.costmodel.job import Software
+from vramgate.costmodel.blocks.decoder import block
+from vramgate.costmodel.job import Checkpointing, CheckpointMode, Method, Precision, Software
+from vramgate.costmodel.segments import stream_tensor
+from vramgate.costmodel.setting import setting_of
+from vramgate.costmodel.tape import CAST, Tape
 from vramgate.costmodel.weights import held_weights
 
 TOKENS = 2048
@@ -167,3 +172,27 @@ def test_lora_on_stacked_experts_keeps_a_merged_copy_of_them() -> None:
     without = kept_by_last_block(a_block_job(MIXTRAL, method=LORA, software=TRANSFORMERS_4))
     assert kept > merged
     assert without < merged
+
+
+@pytest.mark.parametrize("software", [Software(), TRANSFORMERS_4], ids=["stacked", "listed"])
+@pytest.mark.parametrize("precision", [BF16, AUTOCAST], ids=["bf16", "autocast"])
+@pytest.mark.parametrize("method", [Method(), LORA], ids=["full", "lora"])
+def test_a_checkpointed_block_first_runs_as_one_that_saves_nothing(
+    software: Software, precision: Precision, method: Method
+) -> None:
+    checkpointing = Checkpointing(mode=CheckpointMode.FULL)
+    job = a_block_job(
+        MIXTRAL,
+        software=software,
+        precision=precision,
+        method=method,
+        checkpointing=checkpointing,
+    )
+    setting, shape = setting_of(job), job.architecture.decoder.blocks[-1]
+    tape = Tape(autocast=setting.autocast, compute_width=2, recording=False)
+    weights = held_weights(shape.modules, job, in_block=True)
+    stream = stream_tensor(tape, setting, 4096, requires_grad=True)
+    block(tape, setting, shape, weights, stream)
+    segment = segment_of(job, shape, 4096)
+    assert (segment.forward.bytes, segment.forward.parts) == (tape.peak, tape.peak_by)
+    assert segment.casts_until_forward_ends == tape.by[CAST]

@@ -27,6 +27,7 @@ from vramgate.costmodel.operations import (
 from vramgate.costmodel.products import linear
 from vramgate.costmodel.tape import (
     ACTIVATION,
+    CAST,
     GRADIENT,
     LOGITS,
     TEMPORARY,
@@ -195,6 +196,15 @@ def test_a_tape_that_does_not_record_keeps_nothing() -> None:
     assert (tape.live, tape.operations) == (0, [])
 
 
+def test_what_is_made_for_backward_alone_is_not_there_where_nothing_is_saved() -> None:
+    tape = a_tape()
+    tape.counts_unsaved = True
+    an_input(tape, 8)
+    tape.new_saved(4, 8)
+    an_input(tape, 1)
+    assert (tape.peak, tape.unsaved_peak) == (16 + 32 + 2, 16 + 2)
+
+
 # -- any program ---------------------------------------------------------------------------------------------------
 
 ROW = 16
@@ -260,9 +270,23 @@ def test_after_backward_only_gradients_are_left(
     assert tape.live - tape.by[GRADIENT] == rows * ROW * 2
 
 
+@given(programs, st.integers(1, 50), st.booleans())
+def test_a_forward_also_tells_the_peak_of_one_that_saves_nothing(
+    program: Program, rows: int, autocast: bool
+) -> None:
+    recorded = a_tape(autocast=autocast)
+    recorded.counts_unsaved = True
+    unsaving = Tape(autocast=autocast, compute_width=2, recording=False)
+    for tape in (recorded, unsaving):
+        _run(tape, program, rows * ROW)
+    assert (recorded.unsaved_peak, recorded.unsaved_peak_by) == (unsaving.peak, unsaving.peak_by)
+    assert recorded.unsaved_casts == unsaving.by[CAST]
+
+
 @given(programs, st.lists(st.integers(1, 50), min_size=1, max_size=5))
 def test_arrays_are_counted_as_each_of_their_elements(program: Program, rows: list[int]) -> None:
     def tape_after(tape: Tape, elements: Count) -> Tape:
+        tape.counts_unsaved = True
         out = _run(tape, program, elements)
         tape.leave_autocast()
         run_backward(tape, out)
@@ -273,6 +297,7 @@ def test_arrays_are_counted_as_each_of_their_elements(program: Program, rows: li
     )
     alone = [tape_after(a_tape(), count * ROW) for count in rows]
     assert np.asarray(together.peak).tolist() == [tape.peak for tape in alone]
+    assert np.asarray(together.unsaved_peak).tolist() == [tape.unsaved_peak for tape in alone]
     assert np.asarray(together.live).tolist() == [tape.live for tape in alone]
 
 

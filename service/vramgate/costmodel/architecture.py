@@ -35,6 +35,9 @@ class ModuleKind(StrEnum):
     PARAMETER = "parameter"
 
 
+LINEAR_KINDS = (ModuleKind.LINEAR, ModuleKind.CONV1D)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """One parameter-holding module, named as the framework names it inside its block.
@@ -64,7 +67,7 @@ class Module:
     @property
     def is_linear(self) -> bool:
         """Whether adapters and weight quantisation treat it as a linear layer."""
-        return self.kind is ModuleKind.LINEAR or self.kind is ModuleKind.CONV1D
+        return self.kind in LINEAR_KINDS
 
 
 def linear(

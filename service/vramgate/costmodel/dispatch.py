@@ -240,9 +240,7 @@ def add_rows(tape: Tape, total: Tensor, x: Tensor, rows: Count) -> Tensor:
     out = tape.view(total, total.elements)
     out.requires_grad = tape.recording and (total.requires_grad or x.requires_grad)
     if out.requires_grad:
-        indices = kept_index(tape, rows)
-        tape.save(indices)
-        tape.drop(indices)
+        indices = tape.new_saved(rows, INDEX)
         tape.record_saving(_add_rows_backward, out, total, x, indices)
     return out
 

@@ -15,6 +15,7 @@ from vramgate.costmodel.rest import (
 from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHARDS_WEIGHTS
 from vramgate.costmodel.states import States
 from vramgate.costmodel.step import Step
+from vramgate.costmodel.tape import ACTIVATION
 from vramgate.costmodel.weights import Weight
 
 ORDER = tuple(Component)
@@ -157,13 +158,13 @@ def _gradients(step: Step, peak: Moment) -> str:
 
 
 def _activations(step: Step, peak: Moment) -> str:
-    waiting = [layers for layers in peak.kept if layers.number and layers.bytes]
-    terms = [
-        f"{layers.number} waiting {layers.name} blocks × {layers.bytes:,}" for layers in waiting
-    ]
-    rest = peak.components[Component.ACTIVATIONS] - sum(
-        layers.number * layers.bytes for layers in waiting
-    )
+    terms = []
+    rest = peak.components[Component.ACTIVATIONS]
+    for (layer, segment), number in peak.waiting.items():
+        kept = segment.kept[ACTIVATION]
+        if number and kept:
+            terms.append(f"{number} waiting {layer.block.name} blocks × {kept:,}")
+            rest -= number * kept
     if rest:
         where = "the running block, inputs, tables" if terms else "kept tensors, inputs, tables"
         terms.append(f"{rest:,} ({where})")

@@ -62,8 +62,8 @@ class LayerKinds:
     job: TrainingJob
     _made: dict[tuple[int, int, bool], Layer] = field(default_factory=dict)
     """By stack, kind and whether the layer trains."""
-    _holding: dict[tuple[int, tuple[Module, ...], bool], Layer] = field(default_factory=dict)
-    """The first kind that holds these modules."""
+    _first: list[tuple[Stack, bool, Layer]] = field(default_factory=list)
+    """The first kind that holds its modules, by stack and whether it trains."""
 
     def rounds(self, stack: Stack, *, start: int = 0, stop: int | None = None) -> Iterator[Round]:
         """Yield the rounds of layers ``start`` to ``stop`` of a stack; freezing trains the decoder's last layers."""
@@ -96,20 +96,27 @@ class LayerKinds:
         layout = self.job.parallelism
         if splits_layers(layout):
             block = block_share(block, layout, expert_tensor_ranks(self.job))
-        key = id(stack), block.modules, trains
-        known = self._holding.get(key)
+        known = self._holding(stack, block.modules, trains=trains)
         if known is not None:
             alike = self._as_replayed(known.block) == self._as_replayed(block)
             return replace(known, block=block, segments=known.segments if alike else {})
         weights = held_weights(block.modules, self.job, in_block=True, trainable_layer=trains)
-        layer = self._holding[key] = Layer(
+        layer = Layer(
             stack=stack,
             block=block,
             weights=weights,
             states=weight_states(weights.values(), self.job),
             expert_states=self._dealt_out(weights),
         )
+        self._first.append((stack, trains, layer))
         return layer
+
+    def _holding(self, stack: Stack, modules: tuple[Module, ...], *, trains: bool) -> Layer | None:
+        """Return the first kind that holds these modules. They are few: comparing them is cheaper than hashing all."""
+        for of_stack, of_trained, layer in self._first:
+            if of_stack is stack and of_trained == trains and layer.block.modules == modules:
+                return layer
+        return None
 
     def _as_replayed(self, block: Block) -> Block:
         """Return a block as a tape sees it: without its name and, but for one case, without its window.

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import add
 
 from vramgate.costmodel.breakdown import Component, Phase
-from vramgate.costmodel.kinds import LayerRun
+from vramgate.costmodel.kinds import Layer, LayerRun
 from vramgate.costmodel.segments import High, Parts, Segment
 from vramgate.costmodel.tape import ACTIVATION, CAST, CATEGORIES, COMPONENT_OF, Tape
 from vramgate.units import Bytes, ceil_div
 
-
-class KeptLayers(NamedTuple):
-    """Layers of one kind that wait for their backward, and what each of them keeps."""
-
-    name: str
-    number: int
-    bytes: Bytes
+Waiting = dict[tuple[Layer, Segment], int]
+"""How many layers wait for their backward, by their kind and the segment each of them is."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,8 +27,8 @@ class Moment:
     """What comes and goes, by tape category."""
     gathered: Bytes = 0
     """Parameters gathered for what runs at this moment."""
-    kept: tuple[KeptLayers, ...] = ()
-    """Layers whose activations wait for their backward at this moment."""
+    waiting: Waiting = field(default_factory=dict)
+    """Layers whose activations are kept for their backward at this moment."""
 
     _components: dict[Component, Bytes] | None = field(init=False, default=None)
 
@@ -85,8 +80,8 @@ class Ledger:
     static_bytes: Bytes = field(init=False)
     casts: Bytes = 0
     """The part of it that goes when autocast ends."""
-    _waiting: dict[tuple[int, int], KeptLayers] = field(default_factory=dict)
-    """Layers that wait for their backward now, by kind and segment."""
+    waiting: Waiting = field(default_factory=dict)
+    """Layers that wait for their backward now."""
 
     def __post_init__(self) -> None:
         """Add up what is there."""
@@ -125,12 +120,8 @@ class Ledger:
 
     def wait(self, piece: Piece, layers: int) -> None:
         """Let layers of a piece wait for their backward; a negative number: it has come."""
-        layer = piece.run.layer
-        key = id(layer), id(piece.segment)
-        known = self._waiting.get(key)
-        number = layers if known is None else known.number + layers
-        kept = piece.segment.kept[ACTIVATION]
-        self._waiting[key] = KeptLayers(layer.block.name, number, kept)
+        key = piece.run.layer, piece.segment
+        self.waiting[key] = self.waiting.get(key, 0) + layers
 
     def set_static(self, component: Component, size: Bytes) -> None:
         """Let a component stay at ``size`` for the rest of the step."""
@@ -149,9 +140,9 @@ class Ledger:
                 label=label,
                 bytes=self.static_bytes + sum(self.held) + high.bytes + gathered,
                 static=self.static,
-                parts=[held + own for held, own in zip(self.held, high.parts, strict=True)],
+                parts=list(map(add, self.held, high.parts)),
                 gathered=gathered,
-                kept=tuple(self._waiting.values()),
+                waiting=self.waiting.copy(),
             )
         )
 

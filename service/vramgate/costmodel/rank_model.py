@@ -55,11 +55,16 @@ def rank_model(job: TrainingJob, stage: PipelineStage, kinds: LayerKinds) -> Ran
         layers=layers,
         outside=outside,
         states=together([(1, outside_states), *((n, layer.states) for n, layer in layers)]),
-        expert_states=together(
-            [(1, NO_STATES), *((n, layer.expert_states) for n, layer in layers)]
-        ),
+        expert_states=_dealt_out(job, layers),
         outside_states=outside_states,
     )
+
+
+def _dealt_out(job: TrainingJob, layers: tuple[tuple[int, Layer], ...]) -> States:
+    """Return the states of all experts, where expert parallelism deals them out."""
+    if job.parallelism.expert_parallel_size == 1:
+        return NO_STATES
+    return together([(1, NO_STATES), *((n, layer.expert_states) for n, layer in layers)])
 
 
 def _counted(rounds: list[Round]) -> tuple[tuple[int, Layer], ...]:

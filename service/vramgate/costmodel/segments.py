@@ -13,7 +13,6 @@ from vramgate.costmodel.blocks.setting import Setting
 from vramgate.costmodel.selective import Selection
 from vramgate.costmodel.tape import (
     ACTIVATION,
-    CAST,
     CATEGORIES,
     GRADIENT,
     TEMPORARY,
@@ -36,7 +35,7 @@ class High:
     parts: Parts = field(default_factory=lambda: [0] * CATEGORIES)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Segment:
     """What one layer (or one end of the model) does to memory, seen from outside.
 
@@ -94,10 +93,10 @@ UNPACKS_BY_KERNEL = frozenset({"trl"})
 """Frameworks whose published GPTQ runs are of a Triton kernel that unpacks again in backward (fms-acceleration)."""
 
 
-def new_tape(setting: Setting, *, recording: bool = True) -> Tape:
+def new_tape(setting: Setting) -> Tape:
     """Return a tape for this setting."""
     kind = ArrayTape if setting.is_array else Tape
-    tape = kind(autocast=setting.autocast, compute_width=setting.compute_width, recording=recording)
+    tape = kind(autocast=setting.autocast, compute_width=setting.compute_width)
     tape.saves_quantized_inputs = setting.saves_quantized_inputs
     tape.saves_unpacked_weights = setting.software.framework not in UNPACKS_BY_KERNEL
     return tape
@@ -194,35 +193,33 @@ def checkpointed_segment(
     keeps: Selection | None = None,
     memory: Memory | None = None,
 ) -> Segment:
-    """Return the segment of a block that keeps its input, and what ``keeps`` selects, and runs again in backward."""
-    first = new_tape(setting, recording=False)
-    stream = stream_tensor(first, setting, hidden_size, requires_grad=requires_grad)
-    read = memory.on_tape() if memory is not None else None
-    out = block(first, setting, shape, weights, stream, read)
-    forward = High(bytes=first.peak, parts=first.peak_by)
-    casts = first.by[CAST]
-    first.leave_autocast()
-    first.drop(out)
-    stream_bytes = out.size
+    """Return the segment of a block that keeps its input, and what ``keeps`` selects, and runs again in backward.
 
+    Its first forward, which saves nothing, and its recomputation are the same operations: one replay counts both.
+    """
     tape = new_tape(setting)
     tape.accumulating = accumulating
+    tape.counts_unsaved = True  # as the block first runs
     stream = stream_tensor(tape, setting, hidden_size, requires_grad=requires_grad)
     tape.save(stream)
     kept = tape.by.copy()
-    again = block(tape, setting, shape, weights, stream, read)
+    read = memory.on_tape() if memory is not None else None
+    out = block(tape, setting, shape, weights, stream, read)
+    forward = High(bytes=tape.unsaved_peak, parts=tape.unsaved_peak_by)
+    casts = tape.unsaved_casts
+    tape.counts_unsaved = False
     tape.leave_autocast()
     if keeps is not None:
         kept[ACTIVATION] = kept[ACTIVATION] + keeps.selected_bytes(tape)
-    kept[ACTIVATION] = kept[ACTIVATION] + _cache_bytes(setting, shape, again)
-    if not again.requires_grad:
+    kept[ACTIVATION] = kept[ACTIVATION] + _cache_bytes(setting, shape, out)
+    if not out.requires_grad:
         return Segment(
             forward=forward,
             kept=kept,
             backward=High(),
             gradients=0,
             casts_until_forward_ends=casts,
-            stream_bytes=stream_bytes,
+            stream_bytes=out.size,
             stream_width=out.width,
             requires_grad=False,
         )
@@ -230,13 +227,13 @@ def checkpointed_segment(
     if reentrant:
         recomputed, parts = tape.peak, tape.peak_by
     if not reentrant:
-        tape.drop(again)
+        tape.drop(out)
     alive = tape.live
     tape.peak = tape.live
     _hold_gradient_of(tape, read)
-    again.gradient = tape.new_gradient(stream_bytes)
+    out.gradient = tape.new_gradient(out.size)
     if reentrant:
-        again.gradient.owners += 1
+        out.gradient.owners += 1
     else:
         tape.backward_of_unsaving()
     # Recomputation runs on top of the gradients that are there when the first saved tensor is asked for.
@@ -251,6 +248,6 @@ def checkpointed_segment(
         backward=High(bytes=tape.peak, parts=tape.peak_by),
         gradients=tape.by[GRADIENT],
         casts_until_forward_ends=casts,
-        stream_bytes=stream_bytes,
+        stream_bytes=out.size,
         stream_width=out.width,
     )

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vramgate.costmodel.architecture import ModuleKind, Part
-from vramgate.costmodel.components.optimizer_states import Trained, state_bytes
+from vramgate.costmodel.components.optimizer_states import Trained, full_states, state_bytes
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.weights import STACKED_EXPERTS_SINCE, Weight
 
 FP32_BYTES = 4
+TABLES = (Part.EMBEDDING, Part.HEAD)
+"""Parts whose matrices have a row for each word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +69,14 @@ def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:
         elements[tensor.width] += tensor.elements
     in_state = {width: state_width(job, width) for width in elements}
     sizes = _state_sizes(held, job, in_state)
+    one_state = sum(in_state[width] * elements[width] for width in elements)
     return States(
         weights=sum([_stored_bytes(weight) for weight, _ in held]),
         replicated=sum([weight.replicated_bytes for weight, _ in held]),
         gradients=sum(gradient_width(job, width) * elements[width] for width in elements),
-        optimizer=sum(
-            [state_bytes(job.optimizer, one, state_width=in_state[one.width]) for one in trained]
-        ),
+        optimizer=_optimizer_bytes(trained, job, in_state, one_state),
         master=_master_bytes(elements, job),
-        one_state=sum(in_state[width] * elements[width] for width in elements),
+        one_state=one_state,
         largest_state=max(sizes, default=0),
         largest_update=max(
             [2 * size + before for before, size in pairwise((0, *sizes))], default=0
@@ -83,6 +84,18 @@ def weight_states(weights: Iterable[Weight], job: TrainingJob) -> States:
         gathered=sum([weight.gathered_bytes for weight, _ in held]),
         parameters=sum([weight.parameters for weight, _ in held]),
         trainable=sum(elements.values()),
+    )
+
+
+def _optimizer_bytes(
+    trained: list[Trained], job: TrainingJob, in_state: dict[int, int], one_state: int
+) -> int:
+    """Return the bytes of all states of what trains; ``in_state`` as in ``_state_sizes``."""
+    times = full_states(job.optimizer)
+    if times is not None:
+        return times * one_state
+    return sum(
+        [state_bytes(job.optimizer, one, state_width=in_state[one.width]) for one in trained]
     )
 
 
@@ -149,29 +162,17 @@ def trained_tensors(weight: Weight) -> list[Trained]:
     """Return the tensors of one module that train, with their shapes and widths at rest."""
     trained: list[Trained] = []
     if weight.trainable:
-        module = weight.module
+        module, width = weight.module, weight.rest_width
+        table = module.part in TABLES
         matrix = module.is_linear or module.part is Part.EMBEDDING
-        table = module.part is Part.EMBEDDING or module.part is Part.HEAD
-        trained.append(
-            Trained(
-                elements=weight.elements,
-                rows=weight.out_features if matrix else 1,
-                columns=weight.in_features,
-                width=weight.rest_width,
-                embedding=table,
-            )
-        )
-        if weight.has_bias:
-            trained.append(_vector(weight.bias_elements, weight.rest_width))
+        rows = weight.out_features if matrix else 1
+        trained.append(Trained(weight.elements, rows, weight.in_features, width, table))
+        if module.bias:
+            trained.append(_vector(weight.bias_elements, width))
     if weight.adapter is not None:
         adapter = weight.adapter
         trained.extend(
-            Trained(
-                elements=side.elements,
-                rows=side.out_features,
-                columns=side.in_features,
-                width=side.rest_width,
-            )
+            Trained(side.elements, side.out_features, side.in_features, side.rest_width)
             for side in (adapter.a, adapter.b)
         )
         if adapter.has_magnitude:
@@ -180,4 +181,4 @@ def trained_tensors(weight: Weight) -> list[Trained]:
 
 
 def _vector(elements: int, width: int) -> Trained:
-    return Trained(elements=elements, rows=1, columns=elements, width=width)
+    return Trained(elements, 1, elements, width)

@@ -63,6 +63,7 @@ class Tensor:
         "gradient",
         "holders",
         "requires_grad",
+        "saves",
         "shard",
         "size",
         "width",
@@ -80,6 +81,8 @@ class Tensor:
         self.size = elements * width
         self.category = category
         self.holders = 1
+        self.saves = 0
+        """How many of the holders are operations that saved it, in forward."""
         self.requires_grad = requires_grad
         self.gradient: Gradient | None = None
         self.base: Tensor | None = None
@@ -102,6 +105,16 @@ class Tape:
         self.peak: Bytes = 0
         self.by: list[Bytes] = [0] * CATEGORIES
         self.peak_by: list[Bytes] = [0] * CATEGORIES
+        self.counts_unsaved = False
+        """Whether the same forward is counted where nothing is saved too (``no_grad``): so a checkpointed block runs
+        first. A tensor lives as long as its names there: ``only_saved`` is gone."""
+        self.only_saved: list[Bytes] = [0] * CATEGORIES
+        """What no name holds any more, only operations that saved it."""
+        self.only_saved_bytes: Bytes = 0
+        self.unsaved_peak: Bytes = 0
+        nothing: list[Bytes] = [0] * CATEGORIES
+        self._at_unsaved_peak = nothing, nothing
+        """What was alive then, and what of it was only saved."""
         self.operations: list[tuple[Any, ...]] = []
         self.recording = recording
         self.autocast = autocast
@@ -132,11 +145,16 @@ class Tape:
 
     def allocate(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count ``size`` more bytes alive."""
-        self.live += size
+        live = self.live = self.live + size
         self.by[category] += size
-        if self.live > self.peak:
-            self.peak = self.live
+        if live > self.peak:
+            self.peak = live
             self.peak_by = self.by.copy()
+        if self.counts_unsaved:
+            unsaved = live - self.only_saved_bytes
+            if unsaved > self.unsaved_peak:
+                self.unsaved_peak = unsaved
+                self._at_unsaved_peak = self.by.copy(), self.only_saved.copy()
 
     def free(self, size: Bytes, category: int = TEMPORARY) -> None:
         """Count ``size`` fewer bytes alive."""
@@ -185,14 +203,29 @@ class Tape:
             tensor.holders -= 1
             if tensor.holders == 0:
                 self.free(tensor.size, tensor.category)
+            elif self.counts_unsaved and tensor.holders == tensor.saves:
+                category = tensor.category
+                self.only_saved[category] = self.only_saved[category] + tensor.size
+                self.only_saved_bytes = self.only_saved_bytes + tensor.size
 
     def save(self, tensor: Tensor) -> None:
         """Let an operation keep ``tensor`` (the whole storage where it is a view) for backward."""
         tensor = tensor.shard or tensor
         tensor = tensor.base or tensor
         tensor.holders += 1
+        tensor.saves += 1
         if tensor.category == TEMPORARY:
             self.move(tensor, ACTIVATION)
+
+    def new_saved(self, elements: Count, width: int, *, category: int | None = None) -> Tensor:
+        """Return a new tensor made for backward alone, which no name holds: where nothing is saved, there is none."""
+        size = elements * width
+        self.only_saved_bytes = self.only_saved_bytes + size
+        tensor = self.new(elements, width, requires_grad=False, category=category)
+        self.only_saved_bytes = self.only_saved_bytes - size
+        self.save(tensor)
+        self.drop(tensor)
+        return tensor
 
     def leave_to_block(self, tensor: Tensor) -> None:
         """Let a name live to the end of the block: what inner code returns and nobody uses."""
@@ -274,6 +307,22 @@ class Tape:
         self.by[TEMPORARY] = self.by[TEMPORARY] - size
         self.by[GRADIENT] = self.by[GRADIENT] + size
 
+    # -- forward where nothing is saved ------------------------------------------------------------------------
+
+    @property
+    def unsaved_peak_by(self) -> list[Bytes]:
+        """The parts of ``unsaved_peak``: where nothing is saved, nothing has become an activation."""
+        alive, only_saved = self._at_unsaved_peak
+        by = [size - saved for size, saved in zip(alive, only_saved, strict=True)]
+        by[TEMPORARY] = by[TEMPORARY] + by[ACTIVATION]
+        by[ACTIVATION] = 0
+        return by
+
+    @property
+    def unsaved_casts(self) -> Bytes:
+        """Autocast's weight copies that are alive where nothing is saved: those its cache holds."""
+        return self.by[CAST] - self.only_saved[CAST]
+
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def restart_peak(self) -> tuple[Bytes, list[Bytes]]:
@@ -311,3 +360,5 @@ class ArrayTape(Tape):
         self.live = self.live + size
         self.by[category] = self.by[category] + size
         self.peak = largest(self.peak, self.live)
+        if self.counts_unsaved:
+            self.unsaved_peak = largest(self.unsaved_peak, self.live - self.only_saved_bytes)

@@ -120,7 +120,7 @@ def is_adapted(module: Module, targets: str | tuple[str, ...], *, stacked_expert
     name = module.path if module.part is Part.HEAD else f"model.layers.0.{module.path}"
     if isinstance(targets, str):
         return re.fullmatch(targets, name) is not None
-    return any(name == target or name.endswith(f".{target}") for target in targets)
+    return f".{name}".endswith(tuple([f".{target}" for target in targets]))
 
 
 def held_weights(
@@ -135,14 +135,13 @@ def held_weights(
     """
     weights: dict[str, Weight] = {}
     widths = widths_in_use(job)
+    trainable = _trains_itself(job.method, trainable_layer=trainable_layer)
     for module in modules:
         role, number = module.role, 1
         while role in weights:
             number += 1
             role = f"{module.role}#{number}"
-        weights[role] = _held(
-            module, job, widths, in_block=in_block, trainable_layer=trainable_layer
-        )
+        weights[role] = _held(module, job, widths, in_block=in_block, trainable=trainable)
     return weights
 
 
@@ -150,8 +149,13 @@ def held_weight(
     module: Module, job: TrainingJob, *, in_block: bool, trainable_layer: bool = True
 ) -> Weight:
     """Return one module as method and precision hold it."""
-    widths = widths_in_use(job)
-    return _held(module, job, widths, in_block=in_block, trainable_layer=trainable_layer)
+    trainable = _trains_itself(job.method, trainable_layer=trainable_layer)
+    return _held(module, job, widths_in_use(job), in_block=in_block, trainable=trainable)
+
+
+def _trains_itself(method: Method, *, trainable_layer: bool) -> bool:
+    """Return whether weights train, not adapters beside them: all of them, or those of the layers left to train."""
+    return method.kind is MethodKind.FULL or (method.kind is MethodKind.FREEZE and trainable_layer)
 
 
 def _held(
@@ -160,13 +164,9 @@ def _held(
     widths: "WidthsInUse",
     *,
     in_block: bool,
-    trainable_layer: bool,
+    trainable: bool,
 ) -> Weight:
     """Return one module as ``held_weight`` does; ``widths``: those of the job, found once for all its modules."""
-    method = job.method
-    trainable = method.kind is MethodKind.FULL or (
-        method.kind is MethodKind.FREEZE and trainable_layer
-    )
     own = widths.trainable if trainable else widths.frozen
     weight = Weight(
         module=module,
@@ -238,19 +238,21 @@ def _hold_frozen(weight: Weight, job: TrainingJob, of_adapter: Widths, *, in_blo
     """Quantise, raise, save or adapt a weight that does not train by itself."""
     method, module = job.method, weight.module
     stacked = job.software.transformers >= STACKED_EXPERTS_SINCE
-    quantizable = module.is_linear or (module.kind is ModuleKind.EXPERTS and not stacked)
-    quantized_here = in_block or (
-        module.part is Part.HEAD and job.software.framework in QUANTIZES_HEAD
-    )
-    if method.kind is MethodKind.QLORA and quantized_here and quantizable:
-        _quantize(weight, method)
-    elif method.kind is MethodKind.QLORA and method.prepare_for_kbit_training:
-        weight.width = weight.rest_width = FP32_BYTES
-    if module.path.rsplit(".", 1)[-1] in method.modules_to_save:
+    if method.kind is MethodKind.QLORA:
+        quantizable = module.is_linear or (module.kind is ModuleKind.EXPERTS and not stacked)
+        quantized_here = in_block or (
+            module.part is Part.HEAD and job.software.framework in QUANTIZES_HEAD
+        )
+        if quantized_here and quantizable:
+            _quantize(weight, method)
+        elif method.prepare_for_kbit_training:
+            weight.width = weight.rest_width = FP32_BYTES
+    name = module.path.rsplit(".", 1)[-1]
+    if name in method.modules_to_save:
         weight.saved_copy_bytes = weight.parameters * weight.rest_width
         weight.trainable = True  # peft copies the module in its own format; only adapters are cast
     elif method.kind in ADAPTING:
-        if module.path.rsplit(".", 1)[-1] in mapped_names(job):
+        if name in mapped_names(job):
             if is_adapted_parameter(module, method.target_modules):
                 factor = rank_factor(module)
                 weight.adapter = _adapter(module, method, of_adapter, factor=factor)

@@ -38,11 +38,12 @@ def listed_experts(
     tape.allocate(one_hot)  # which expert is whose: whole numbers of 8 bytes
     zeros = tape.new(hidden.elements, max(hidden.width, scores.width), requires_grad=False)
     rows = ceil_div(scores.elements, shape.num_experts)
-    before = tape.by.copy()
+    before, saved_before = tape.by.copy(), tape.only_saved[CAST]
     total = _expert(tape, setting, shape, weights, hidden, scores, zeros, rows)
     tape.drop(zeros)
     kept = [tape.by[index] - before[index] for index in range(CATEGORIES)]
-    between = _Between(tape, kept, shape.num_experts - 2)
+    saved_casts = tape.only_saved[CAST] - saved_before
+    between = _Between(tape, kept, shape.num_experts - 2, saved_casts=saved_casts)
     tape.record_saving(between.backward)
     first = total
     total = _expert(tape, setting, shape, weights, hidden, scores, first, rows)
@@ -60,16 +61,17 @@ class _Between:
     A single expert is both the first and the last: the count is then -1 and takes one of them back.
     """
 
-    def __init__(self, tape: Tape, kept: list[Bytes], count: Count) -> None:
+    def __init__(self, tape: Tape, kept: list[Bytes], count: Count, *, saved_casts: Bytes) -> None:
+        """Let them keep ``kept`` each; ``saved_casts``: weight copies that operations hold, not autocast's cache."""
         self.count = count
-        self.activations = tape.new(
-            count * kept[ACTIVATION], 1, requires_grad=False, category=ACTIVATION
-        )
-        self.casts = tape.new(count * kept[CAST], 1, requires_grad=False, category=CAST)
+        self.activations = tape.new_saved(count * kept[ACTIVATION], 1, category=ACTIVATION)
+        self.saved_casts = tape.new_saved(count * saved_casts, 1, category=CAST)
+        cached = count * (kept[CAST] - saved_casts)
+        self.casts = tape.new(cached, 1, requires_grad=False, category=CAST)
         tape.casts[self] = self.casts
         self.gradients: Bytes = 0
         if tape.recording:
-            tape.hold(self.casts)
+            tape.save(self.casts)
 
     def start(self, tape: Tape) -> None:
         """Remember the gradients that are there before the last expert runs backward."""
@@ -78,7 +80,7 @@ class _Between:
     def backward(self, tape: Tape) -> None:
         """Let the activations go and leave as many gradients as the last expert left, by count."""
         made = self.count * (tape.by[GRADIENT] - self.gradients)
-        tape.drop(self.activations, self.casts)
+        tape.drop(self.activations, self.saved_casts, self.casts)
         tape.allocate(made, GRADIENT)
 
 

@@ -209,9 +209,7 @@ def _fused(
         tape.drop(out)
         out = laid_out
     if unpadded and out.requires_grad:
-        indices = tape.new(setting.tokens, INDEX_BYTES, requires_grad=False)
-        tape.save(indices)
-        tape.drop(indices)
+        tape.new_saved(setting.tokens, INDEX_BYTES)
     return out
 
 

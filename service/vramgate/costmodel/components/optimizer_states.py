@@ -37,6 +37,11 @@ class Trained(NamedTuple):
     embedding: bool = False
 
 
+def full_states(optimizer: Optimizer) -> int | None:
+    """Return how many full-size states an optimizer has of each parameter, None where states have other sizes."""
+    return _FULL_STATES.get(optimizer.name)
+
+
 def state_bytes(optimizer: Optimizer, trained: Trained, *, state_width: int) -> int:
     """Return the bytes of the states of one tensor between steps.
 
