@@ -21,6 +21,7 @@ from vramgate.api.routes import (
     problem_pages,
     report_lists,
     reports,
+    site_catalog,
 )
 from vramgate.authentication.authenticator import authenticator_of
 from vramgate.authentication.secret_keys import SecretKeys
@@ -29,9 +30,9 @@ from vramgate.persistence.engine import Database, DatabaseUnavailableError
 from vramgate.settings import Settings, check_settings
 from vramgate.telemetry import configure_logging, logger
 from vramgate.workflows.load_catalogs import load_catalogs
-from vramgate.workflows.read_report import ReportReader
 from vramgate.workflows.record_reports import ReportIntake
 from vramgate.workflows.storage import Upkeep, bring_up_to_date
+from vramgate.workflows.tenant_catalogs import TenantCatalogs
 
 HEAVY_REQUESTS = 2
 """Batches worked on at once in a process; others wait their turn."""
@@ -72,8 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
         ],
     )
     app.state.settings = settings
-    app.state.catalogs = load_catalogs(settings.site_catalog)
-    app.state.report_reader = ReportReader(app.state.catalogs)
+    app.state.tenant_catalogs = TenantCatalogs(load_catalogs(settings.site_catalog))
     app.state.hub = None
     app.state.authenticator = None
     app.state.secret_keys = SecretKeys(settings.secret_keys_file)
@@ -83,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(reports.router)
     app.include_router(estimates.router)
     app.include_router(catalog.router)
+    app.include_router(site_catalog.router)
     app.include_router(report_lists.router)
     app.include_router(audit.router)
     app.include_router(health.router)
@@ -120,7 +121,7 @@ def openapi_text() -> str:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    for clash in app.state.catalogs.clashes:
+    for clash in app.state.tenant_catalogs.site.clashes:
         logger("vramgate.catalog").warning(clash.message)
     async with AsyncExitStack() as stack:
         await _open_storage(app, stack)
@@ -149,6 +150,7 @@ async def _open_storage(app: FastAPI, stack: AsyncExitStack) -> None:
     authenticator = authenticator_of(app.state.settings, database, app.state.secret_keys)
     stack.push_async_callback(authenticator.close)
     app.state.authenticator = authenticator
+    await stack.enter_async_context(app.state.tenant_catalogs.reading(database))
     app.state.report_intake = await stack.enter_async_context(ReportIntake(database))
     await stack.enter_async_context(Upkeep(database))
 

@@ -5,9 +5,10 @@ and what another tenant's caller gets.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -24,6 +25,10 @@ from vramgate.persistence.engine import Database
 OWN, OTHER = "team-a", "team-b"
 MARK = "known-to-team-a-only"
 """Stands in everything that team-a has stored, so that it is seen wherever it leaks."""
+
+ANY_STATE = {"If-Match": "*"}
+MODEL, CARD = f"acme/{MARK}", f"acme-{MARK}"
+A_CARD: dict[str, str | int] = {"vendor": "Acme", "memory_bytes_nominal": 2**36}
 
 
 class Stored(Enum):
@@ -49,16 +54,16 @@ class Row:
     stored: Stored = Stored.NOTHING
     body: Any = None
     status: int = 200
+    name: str = ""
+    """What stands for the name in its path; without one, the row that it is to be used on."""
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
-    def path(self, report_id: str) -> str:
+    def path(self, row_id: str) -> str:
         """Return the path with a value for each of its parameters."""
-        template = self.operation.partition(" ")[2]
-        names = {"/v1/models/{name": "gpt2", "/v1/accelerators/{name": "h100", "{code": "forbidden"}
-        for start, value in names.items():
-            before, found, rest = template.partition(start)
-            if found:
-                template = before + start.rpartition("{")[0] + value + rest.partition("}")[2]
-        return template.replace("{report_id}", report_id)
+        template = self.operation.partition(" ")[2].replace("{code}", "forbidden")
+        template = template.replace("{name:path}", self.name or row_id)
+        return template.replace("{report_id}", row_id) + self.query
 
 
 TABLE = (
@@ -69,10 +74,20 @@ TABLE = (
     Row(operation="GET /problems/{code}", scope=None),
     Row(operation="POST /v1/estimates", scope=Scope.ESTIMATE, body=a_request()),
     Row(operation="POST /v1/estimates/batch", scope=Scope.ESTIMATE, body={"items": [a_request()]}),
-    Row(operation="GET /v1/models", scope=Scope.ESTIMATE),
-    Row(operation="GET /v1/models/{name:path}", scope=Scope.ESTIMATE),
-    Row(operation="GET /v1/accelerators", scope=Scope.ESTIMATE),
-    Row(operation="GET /v1/accelerators/{name:path}", scope=Scope.ESTIMATE),
+    Row(
+        operation="GET /v1/models",
+        scope=Scope.ESTIMATE,
+        stored=Stored.LISTS,
+        query=f"?q={MARK}",
+    ),
+    Row(operation="GET /v1/models/{name:path}", scope=Scope.ESTIMATE, name="gpt2"),
+    Row(
+        operation="GET /v1/accelerators",
+        scope=Scope.ESTIMATE,
+        stored=Stored.LISTS,
+        query=f"?q={MARK}",
+    ),
+    Row(operation="GET /v1/accelerators/{name:path}", scope=Scope.ESTIMATE, name="h100"),
     Row(
         operation="POST /v1/reports",
         scope=Scope.REPORT,
@@ -89,6 +104,36 @@ TABLE = (
         scope=Scope.CALIBRATE,
         stored=Stored.ONE,
         body={"reason": "measured twice"},
+    ),
+    Row(
+        operation="PUT /v1/models/{name:path}",
+        scope=Scope.ADMIN,
+        stored=Stored.WRITES,
+        name="acme/titan",
+        body={"name": "acme/titan", "parameters": 7_000_000_000},
+        status=201,
+    ),
+    Row(
+        operation="DELETE /v1/models/{name:path}",
+        scope=Scope.ADMIN,
+        stored=Stored.ONE,
+        headers=ANY_STATE,
+        status=204,
+    ),
+    Row(
+        operation="PUT /v1/accelerators/{name:path}",
+        scope=Scope.ADMIN,
+        stored=Stored.WRITES,
+        name="acme-x1",
+        body={"name": "acme-x1", "vendor": "Acme", "memory_bytes_nominal": 2**36},
+        status=201,
+    ),
+    Row(
+        operation="DELETE /v1/accelerators/{name:path}",
+        scope=Scope.ADMIN,
+        stored=Stored.ONE,
+        headers=ANY_STATE,
+        status=204,
     ),
     Row(operation="GET /v1/audit", scope=Scope.ADMIN, stored=Stored.LISTS),
 )
@@ -137,12 +182,39 @@ class Service:
         self.report_id = ""
 
     async def ask(
-        self, row: Row, scope: Scope | None, tenant: str, report_id: str | None = None
+        self, row: Row, scope: Scope | None, tenant: str, row_id: str | None = None
     ) -> httpx.Response:
         """Use an operation as a caller of the tenant with this scope; None is without a token."""
         headers = {} if scope is None else await self._token(tenant, scope)
-        method, path = row.operation.partition(" ")[0], row.path(report_id or self.report_id)
-        return await self._client.request(method, path, headers=headers, json=row.body)
+        method, path = row.operation.partition(" ")[0], row.path(row_id or self.default_row(row))
+        return await self._client.request(
+            method, path, headers={**row.headers, **headers}, json=row.body
+        )
+
+    def default_row(self, row: Row) -> str:
+        """Return what team-a has from the start, of the kind that an operation is used on."""
+        return (
+            CARD
+            if "/v1/accelerators" in row.operation
+            else (MODEL if "/v1/models" in row.operation else self.report_id)
+        )
+
+    async def make_row(self, row: Row, label: str) -> str:
+        """Store something new for team-a, of the kind that an operation is used on."""
+        label = label.replace(":", "-").replace("_", "-").lower()
+        if "/v1/models" in row.operation:
+            return await self.put("models", f"{MODEL}-{label}", parameters=7_000_000_000)
+        if "/v1/accelerators" in row.operation:
+            return await self.put("accelerators", f"{CARD}-{label}", **A_CARD)
+        return await self.post_quarantined(f"{MARK}-{label}")
+
+    async def put(self, folder: str, name: str, **facts: str | int) -> str:
+        """Put an entry into team-a's catalog, and return its name."""
+        headers = await self._token(OWN, Scope.ADMIN)
+        address = f"/v1/{folder}/{name}"
+        answer = await self._client.put(address, headers=headers, json={"name": name, **facts})
+        assert answer.status_code == 201, answer.text
+        return name
 
     async def post_quarantined(self, run_id: str) -> str:
         """Post a report for team-a that is kept in quarantine, and return its id."""
@@ -171,10 +243,12 @@ class Service:
 
 @pytest_asyncio.fixture
 async def service(database_url: str, database: Database) -> AsyncIterator[Service]:
-    """Return the service, where every request needs a token."""
+    """Return the service, where every request needs a token and team-a has stored things."""
     async with served(a_settings(database_url)) as client:
         one = Service(client, database)
         one.report_id = await one.post_quarantined(f"{MARK}-0")
+        await one.put("models", MODEL, parameters=7_000_000_000)
+        await one.put("accelerators", CARD, **A_CARD)
         yield one
 
 
@@ -183,11 +257,11 @@ async def test_each_route_answers_the_callers_of_its_scope_and_refuses_all_other
 ) -> None:
     for number, row in enumerate(TABLE):
         for scope in [None, *Scope]:
-            report_id = service.report_id
+            row_id = None
             if row.stored is Stored.ONE:
-                # Of its own, since it can be released once.
-                report_id = await service.post_quarantined(f"{MARK}-{number}-{scope}")
-            answer = await service.ask(row, scope, OWN, report_id)
+                # Of its own, since it can be released or deleted once.
+                row_id = await service.make_row(row, f"{number}-{scope}")
+            answer = await service.ask(row, scope, OWN, row_id)
             case = (row.operation, scope, answer.text[:300])
             assert answer.status_code == _expected(row, scope), case
             if answer.status_code in {401, 403}:
@@ -201,8 +275,8 @@ def _expected(row: Row, scope: Scope | None) -> int:
 
 
 def _without_name(answer: httpx.Response) -> str:
-    """Return a refusal without its sentence, which names the caller himself."""
-    return json.dumps({**answer.json(), "detail": ""})
+    """Return a refusal without its sentence and address, which say what the caller knows."""
+    return json.dumps({**answer.json(), "detail": "", "instance": ""})
 
 
 async def test_no_route_shows_what_another_tenant_has_stored(service: Service) -> None:
@@ -213,7 +287,9 @@ async def test_no_route_shows_what_another_tenant_has_stored(service: Service) -
         for scope in {row.scope or Scope.READ, Scope.ADMIN}:
             answer = await service.ask(row, scope, OTHER)
             case = (row.operation, scope, answer.text[:300])
-            assert MARK not in answer.text, case
+            # The answer that there is none repeats the name that was asked for.
+            asked = service.default_row(row) if row.stored is Stored.ONE else "\0"
+            assert MARK not in answer.text.replace(asked, ""), case
             if row.stored is not Stored.ONE:
                 assert answer.status_code == row.status, case
                 assert service.report_id not in answer.text, case
@@ -229,22 +305,24 @@ async def test_another_tenant_s_row_is_answered_as_one_that_does_not_exist(
                 there = await service.ask(row, scope, OTHER)
                 absent = await service.ask(row, scope, OTHER, nobody_s)
                 assert (there.status_code, absent.status_code) == (404, 404), row.operation
-                assert _anonymous(there, service.report_id) == _anonymous(absent, nobody_s)
+                known = _anonymous(there, service.default_row(row))
+                assert known == _anonymous(absent, nobody_s)
 
 
-def _anonymous(answer: httpx.Response, report_id: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(answer.text.replace(report_id, "ID"))
+def _anonymous(answer: httpx.Response, row_id: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(answer.text.replace(row_id, "ID"))
     return {**document, "request_id": None}
 
 
 async def test_another_tenant_s_attempts_change_nothing(service: Service) -> None:
-    one = next(row for row in TABLE if row.operation == "GET /v1/reports/{report_id}")
-    before = await service.ask(one, Scope.READ, OWN)
+    operations = ("GET /v1/reports/{report_id}", "GET /v1/models", "GET /v1/accelerators")
+    rows = [row for row in TABLE if row.operation in operations]
+    before = [await service.ask(row, Scope.ADMIN, OWN) for row in rows]
     for row in TABLE:
         await service.ask(row, Scope.ADMIN, OTHER)
-    after = await service.ask(one, Scope.READ, OWN)
-    assert after.json() == before.json()
-    assert after.json()["status"] == "quarantined"
+    after = [await service.ask(row, Scope.ADMIN, OWN) for row in rows]
+    assert [one.json() for one in after] == [one.json() for one in before]
+    assert '"quarantined"' in "".join(one.text for one in after)
 
 
 async def test_each_route_shows_the_tenant_its_own(service: Service) -> None:
@@ -252,9 +330,10 @@ async def test_each_route_shows_the_tenant_its_own(service: Service) -> None:
         if row.stored in {Stored.LISTS, Stored.ONE}:
             scope = row.scope or Scope.READ
             # A release changes the row; the others are to find it as it is.
-            report_id = await service.post_quarantined(f"{MARK}-own-{number}")
-            answer = await service.ask(row, scope, OWN, report_id)
-            assert MARK in answer.text, (row.operation, answer.text[:300])
+            row_id = await service.make_row(row, f"own-{number}")
+            answer = await service.ask(row, scope, OWN, row_id)
+            shown = answer.status_code == HTTPStatus.NO_CONTENT or MARK in answer.text
+            assert shown, (row.operation, answer.text[:300])
 
 
 async def test_one_key_in_two_tenants_is_two_reports(service: Service) -> None:

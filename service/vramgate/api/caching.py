@@ -15,7 +15,29 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
 def tagged(request: Request, document: BaseModel, *, link: str | None = None) -> Response:
     """Return the document with its ETag, or 304 where the client has it already."""
     body = document.model_dump_json().encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return _unless_held(request, body, f'"{_digest(body)}"', link)
+
+
+def tagged_entry(request: Request, document: BaseModel, entry: str) -> Response:
+    """Return what is shown of something that can be changed, or 304.
+
+    Its ETag begins with the tag of what is stored, which is what If-Match is held against: what is
+    shown may change for other reasons as well.
+    """
+    body = document.model_dump_json().encode()
+    return _unless_held(request, body, entry_tag(body, entry), None)
+
+
+def entry_tag(body: bytes, entry: str) -> str:
+    """Return the ETag of what is shown of something stored."""
+    return f'"{entry}-{_digest(body)[:16]}"'
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:32]
+
+
+def _unless_held(request: Request, body: bytes, tag: str, link: str | None) -> Response:
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if link is not None:
         headers["Link"] = link

@@ -12,6 +12,7 @@ from vramgate.catalog.site import Catalogs
 from vramgate.hub import HubLookup
 from vramgate.persistence.engine import Database
 from vramgate.settings import Settings
+from vramgate.workflows.tenant_catalogs import TenantCatalogs
 
 _Value = TypeVar("_Value")
 
@@ -31,10 +32,20 @@ def database_of(request: Request) -> Database:
     return database
 
 
-def catalogs_of(request: Request) -> Catalogs:
-    """Return the catalogs that answers are made from."""
-    catalogs: Catalogs = request.app.state.catalogs
+def tenant_catalogs_of(request: Request) -> TenantCatalogs:
+    """Return the catalogs of every tenant."""
+    catalogs: TenantCatalogs = request.app.state.tenant_catalogs
     return catalogs
+
+
+async def callers_catalogs(request: Request) -> Catalogs:
+    """Return the catalogs that the caller's answers are made from.
+
+    Raises:
+        UnauthenticatedError: nobody said who calls.
+    """
+    caller = await caller_of(request)
+    return (await tenant_catalogs_of(request).of(caller.tenant.name)).catalogs
 
 
 def hub_of(request: Request) -> HubLookup | None:
@@ -52,7 +63,8 @@ def inline(read: Callable[[Request], _Value]) -> Callable[[Request], Awaitable[_
     return dependency
 
 
-CatalogsDep = Annotated[Catalogs, Depends(inline(catalogs_of))]
+CatalogsDep = Annotated[Catalogs, Depends(callers_catalogs)]
+TenantCatalogsDep = Annotated[TenantCatalogs, Depends(inline(tenant_catalogs_of))]
 HubDep = Annotated[HubLookup | None, Depends(inline(hub_of))]
 DatabaseDep = Annotated[Database, Depends(inline(database_of))]
 CallerDep = Annotated[Caller, Security(caller_of)]

@@ -81,3 +81,46 @@ RELEASE: dict[str, Example] = {
         "value": {"reason": "The trainer logged the padded length; checked with the team."},
     }
 }
+
+MODEL: dict[str, Example] = {
+    "config": {
+        "summary": "A model of one's own, by its config.json (PUT /v1/models/acme/titan-1b)",
+        "value": {
+            "name": "acme/titan-1b",
+            "aliases": ["titan"],
+            "config": {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": 2048,
+                "num_hidden_layers": 16,
+                "num_attention_heads": 32,
+                "num_key_value_heads": 8,
+                "intermediate_size": 8192,
+                "vocab_size": 128256,
+                "tie_word_embeddings": True,
+            },
+        },
+    },
+    "count": {
+        "summary": "A rough one, by its parameters (PUT /v1/models/acme/titan-40b)",
+        "value": {"name": "acme/titan-40b", "parameters": 40_000_000_000},
+    },
+}
+
+ACCELERATOR: dict[str, Example] = {
+    "own": {
+        "summary": "A card the catalog does not know (PUT /v1/accelerators/a100-sxm4-64gb)",
+        "value": {
+            "name": "a100-sxm4-64gb",
+            "aliases": ["NVIDIA A100-SXM-64GB"],
+            "vendor": "NVIDIA",
+            "architecture": "Ampere",
+            "compute_capability": "8.0",
+            "memory_bytes_nominal": 68_719_476_736,
+        },
+    },
+    "known": {
+        "summary": "A known card with less to use (PUT /v1/accelerators/a40)",
+        "value": {"name": "a40", "usable_bytes": 47_000_000_000},
+    },
+}

@@ -171,6 +171,26 @@ _KINDS = (
         description="Its job is not known, so it would teach nothing; it stays in quarantine.",
     ),
     ProblemKind(
+        code="catalog_full",
+        status=409,
+        title="The tenant has as many catalog entries as one may have",
+        description="Their number and their length together are bounded; `detail` has the figures.",
+    ),
+    ProblemKind(
+        code="precondition_required",
+        status=428,
+        title="Say which state of it is to be changed",
+        description="What is there already is replaced or deleted only with its ETag as `If-Match`, "
+        "so that nobody undoes what somebody else did meanwhile.",
+    ),
+    ProblemKind(
+        code="precondition_failed",
+        status=412,
+        title="It is not in the state that the request speaks of",
+        description="`If-Match` names another state than the present one, or `If-None-Match: *` was "
+        "sent and there is one. Get it again and decide anew.",
+    ),
+    ProblemKind(
         code="method_not_allowed",
         status=405,
         title="The path does not take this method",

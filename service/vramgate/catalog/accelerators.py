@@ -105,6 +105,10 @@ class AcceleratorCatalog:
             site=_latest((*self._site, *entries)),
         )
 
+    def prepare(self) -> None:
+        """Make now what is otherwise made at the first search."""
+        _ = self._index
+
     def clashes_with(self, entries: Iterable[Accelerator]) -> tuple[NameClash, ...]:
         """Return which names of a site's cards mean something in this catalog already."""
         return tuple(
@@ -215,8 +219,12 @@ class AcceleratorCatalog:
 
 
 def _latest(cards: Iterable[Accelerator]) -> list[Accelerator]:
-    """Return the last card of each id, so that a site's later word wins over its earlier one."""
-    return list({card.name: card for card in cards}.values())
+    """Return the last card of each id, in the order in which these last ones were stated."""
+    latest: dict[str, Accelerator] = {}
+    for card in cards:
+        latest.pop(card.name, None)
+        latest[card.name] = card
+    return list(latest.values())
 
 
 def _packaged(name: str) -> Any:  # noqa: ANN401 JSON

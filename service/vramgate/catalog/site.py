@@ -1,8 +1,8 @@
 """A site's own models and accelerators: read, checked whole, merged over the built-in ones."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,7 +12,7 @@ from vramgate.catalog.accelerator_facts import Accelerator
 from vramgate.catalog.accelerators import AcceleratorCatalog, builtin_accelerators
 from vramgate.catalog.clashes import NameClash
 from vramgate.catalog.models import ModelCatalog, ModelEntry
-from vramgate.catalog.site_entries import document_faults, site_card, site_model
+from vramgate.catalog.site_entries import EntryId, document_faults, site_card, site_model
 from vramgate.errors import DomainError, FieldError
 from vramgate.units import MIB
 
@@ -32,6 +32,8 @@ class Catalogs:
     models: ModelCatalog
     accelerators: AcceleratorCatalog
     clashes: tuple[NameClash, ...] = ()
+    own: Mapping[EntryId, str] = field(default_factory=dict)
+    """Which entries are a tenant's own, with the digest of each one's document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

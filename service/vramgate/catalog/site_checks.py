@@ -3,17 +3,30 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from vramgate.errors import FieldError
-
-Check: TypeAlias = Callable[[str, object], Iterator[FieldError]]
-"""Takes the JSON pointer of a value and the value; yields what is wrong."""
 
 _MAX_NAME = 200
 _MAX_TEXT = 2_000
 _MAX_ITEMS = 1_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is wrong with a value, and what passes in the words of JSON Schema.
+
+    The schema may let more pass than the check, never less.
+    """
+
+    find: Callable[[str, object], Iterator[FieldError]]
+    schema: Mapping[str, Any]
+
+    def __call__(self, pointer: str, value: object) -> Iterator[FieldError]:
+        """Yield what is wrong with the value, which is at the JSON pointer."""
+        return self.find(pointer, value)
 
 
 def problem(pointer: str, code: str, detail: str, value: object) -> FieldError:
@@ -25,7 +38,7 @@ def problem(pointer: str, code: str, detail: str, value: object) -> FieldError:
 
 def text(*, limit: int = _MAX_TEXT, pattern: str | None = None, example: str = "") -> Check:
     """Return a check for text of at most ``limit`` characters, of a form if a pattern is given."""
-    form = None if pattern is None else re.compile(pattern)
+    form = None if pattern is None else re.compile(pattern, re.ASCII)
     like = f", for example {example}" if example else ""
 
     def check(pointer: str, value: object) -> Iterator[FieldError]:
@@ -39,7 +52,8 @@ def text(*, limit: int = _MAX_TEXT, pattern: str | None = None, example: str = "
         elif form is not None and form.fullmatch(value) is None:
             yield problem(pointer, "text_form", f"must have the form of {example}", value)
 
-    return check
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": limit}
+    return Check(check, schema if pattern is None else {**schema, "pattern": f"^({pattern})$"})
 
 
 name: Check = text(limit=_MAX_NAME)
@@ -59,13 +73,15 @@ def whole(*, low: int, high: int, unit: str) -> Check:
             detail = f"must lie between {low} and {high} {unit}"
             yield problem(pointer, "out_of_bounds", detail, value)
 
-    return check
+    return Check(check, {"type": "integer", "minimum": low, "maximum": high})
 
 
-def yes_or_no(pointer: str, value: object) -> Iterator[FieldError]:
-    """Check for true or false."""
+def _boolean(pointer: str, value: object) -> Iterator[FieldError]:
     if not isinstance(value, bool):
         yield problem(pointer, "not_boolean", "must be true or false", value)
+
+
+yes_or_no = Check(_boolean, {"type": "boolean"})
 
 
 def list_of(item: Check, *, limit: int = _MAX_ITEMS) -> Check:
@@ -80,7 +96,7 @@ def list_of(item: Check, *, limit: int = _MAX_ITEMS) -> Check:
             for index, part in enumerate(value):
                 yield from item(f"{pointer}/{index}", part)
 
-    return check
+    return Check(check, {"type": "array", "items": item.schema, "maxItems": limit})
 
 
 def or_null(inner: Check) -> Check:
@@ -90,7 +106,7 @@ def or_null(inner: Check) -> Check:
         if value is not None:
             yield from inner(pointer, value)
 
-    return check
+    return Check(check, {"anyOf": [inner.schema, {"type": "null"}]})
 
 
 def record(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
@@ -112,4 +128,10 @@ def record(fields: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Ch
             if key not in value:
                 yield problem(f"{pointer}/{key}", "missing", "is required: add it", None)
 
-    return check
+    schema = {
+        "type": "object",
+        "properties": {key: inner.schema for key, inner in fields.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return Check(check, schema)

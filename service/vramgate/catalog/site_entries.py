@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeAlias
 
 from vramgate.catalog import site_checks as checks
 from vramgate.catalog.accelerator_facts import (
@@ -18,6 +19,17 @@ from vramgate.catalog.models import ModelEntry
 from vramgate.costmodel.families import architecture_from_config
 from vramgate.errors import DomainError, FieldError
 from vramgate.units import GIB, MIB
+
+
+class EntryKind(StrEnum):
+    """What an entry describes."""
+
+    MODEL = "model"
+    ACCELERATOR = "accelerator"
+
+
+EntryId: TypeAlias = tuple[EntryKind, str]
+"""The kind of an entry and its name, whatever its case: what there is one of."""
 
 _PARAMETERS = checks.whole(low=1, high=10**14, unit="parameters")
 _MEMORY = checks.whole(low=MIB, high=16 * 1024 * GIB, unit="bytes")
@@ -36,7 +48,7 @@ _MODEL = checks.record(
     {
         "name": checks.name,
         "aliases": _NAMES,
-        "config": _any_object,
+        "config": checks.Check(_any_object, {"type": "object", "additionalProperties": True}),
         "parameters": _PARAMETERS,
         "note": checks.note,
     },
@@ -94,9 +106,58 @@ def document_faults(document: object, known: AcceleratorCatalog) -> list[FieldEr
         faults.extend(_model_faults(f"/models/{index}", row))
     for index, row in enumerate(cards):
         faults.extend(_card_faults(f"/accelerators/{index}", row, known))
-    faults.extend(_repeated("/models", models, str.casefold))
-    faults.extend(_repeated("/accelerators", cards, name_key))
+    faults.extend(_repeated("/models", models, _name_key(EntryKind.MODEL)))
+    faults.extend(_repeated("/accelerators", cards, _name_key(EntryKind.ACCELERATOR)))
     return faults
+
+
+def entry_faults(kind: EntryKind, row: object, known: AcceleratorCatalog) -> list[FieldError]:
+    """Return everything wrong with one entry, with pointers into it."""
+    faults = list(_entry_check(kind)("", row))
+    if faults or not isinstance(row, dict):
+        return faults
+    return list(_model_faults("", row) if kind is EntryKind.MODEL else _card_faults("", row, known))
+
+
+def entry_schema(kind: EntryKind) -> Mapping[str, Any]:
+    """Return the form of one entry as JSON Schema; it lets more pass than ``entry_faults``."""
+    return _entry_check(kind).schema
+
+
+def claimed_faults(
+    kind: EntryKind, row: Mapping[str, Any], owners: Mapping[str, str]
+) -> Iterator[FieldError]:
+    """Yield the names of an entry that others claim: ``owners`` has theirs as ``claimed_names``."""
+    for place, name in _places(row):
+        owner = owners.get(_name_key(kind)(name))
+        if owner is not None:
+            detail = f"is claimed by {owner} already: drop it"
+            yield checks.problem(f"/{place}", "claimed_twice", detail, name)
+
+
+def claimed_names(kind: EntryKind, row: Mapping[str, Any]) -> list[str]:
+    """Return the names that an entry claims, each as those are written that mean the same."""
+    return list(dict.fromkeys(_name_key(kind)(name) for _, name in _places(row)))
+
+
+def is_name(text: str) -> bool:
+    """Return whether an entry can have this name at all."""
+    return not any(checks.name("", text))
+
+
+def _entry_check(kind: EntryKind) -> checks.Check:
+    return _MODEL if kind is EntryKind.MODEL else _ACCELERATOR
+
+
+def _name_key(kind: EntryKind) -> Callable[[str], str]:
+    return str.casefold if kind is EntryKind.MODEL else name_key
+
+
+def _places(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each name an entry claims, with where it stands in it."""
+    yield "name", row["name"]
+    for index, alias in enumerate(row.get("aliases", [])):
+        yield f"aliases/{index}", alias
 
 
 def _model_faults(pointer: str, row: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -141,9 +202,7 @@ def _repeated(
     """Yield the names that two entries of one file claim."""
     owners: dict[str, int] = {}
     for index, row in enumerate(rows):
-        places = [("name", row["name"])]
-        places += [(f"aliases/{i}", alias) for i, alias in enumerate(row.get("aliases", []))]
-        for place, name in places:
+        for place, name in _places(row):
             owner = owners.setdefault(key(name), index)
             if owner != index:
                 detail = f"is claimed by {pointer}/{owner} ({rows[owner]['name']}) already: drop it"

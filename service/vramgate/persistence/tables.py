@@ -176,3 +176,29 @@ audit = sa.Table(
     sa.Column("detail", sa.Text, nullable=False),
     sa.Index(None, "tenant", "audit_id"),
 )
+
+catalog_versions = sa.Table(
+    "catalog_versions",
+    metadata,
+    # One row a tenant that ever had entries of its own. Whoever changes them holds it until the
+    # commit; a version that differs tells the other replicas that there is something to read.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("changed_at", UtcTime, nullable=False),
+)
+
+catalog_entries = sa.Table(
+    "catalog_entries",
+    metadata,
+    # The models and accelerators of each tenant's own; ``key`` is the name in lower case.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    # Every name it claims, so that no two entries claim one.
+    sa.Column("names", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+)

@@ -4,6 +4,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vramgate.catalog.accelerator_facts import Accelerator
+from vramgate.catalog.accelerators import ResolvedAccelerator
+from vramgate.catalog.clashes import SITE, TENANT
+from vramgate.catalog.models import BUILT_IN, ModelEntry, ResolvedModel
+from vramgate.catalog.site import Catalogs
+
+_ORIGIN = '"built-in", the site\'s file, or "tenant" for one of the caller\'s own.'
+_CLASHES = "What names of the entry meant before it took them over, where it is no built-in one."
+
 
 class CatalogOut(BaseModel):
     """Base of what the catalog tells."""
@@ -26,7 +35,7 @@ class ModelSummary(CatalogSummary):
         description="Parameters a token passes through, where it is fewer than all."
     )
     config_confidence: str = Field(description="high, medium or low.")
-    origin: str = Field(description='"built-in", or the site\'s file.')
+    origin: str = Field(description=_ORIGIN)
 
 
 class ModelMatch(CatalogOut):
@@ -48,6 +57,7 @@ class ModelOut(ModelSummary):
     published_parameters: int | None
     published_source: str | None
     note: str | None
+    clashes: list[str] = Field(description=_CLASHES)
     match: ModelMatch
 
 
@@ -88,7 +98,7 @@ class AcceleratorSummary(CatalogSummary):
     memory_bytes_nominal: int
     usable_bytes: int = Field(description="What a framework can hand out on an idle card.")
     usable_basis: str = Field(description="How the usable bytes are known.")
-    origin: str = Field(description='"built-in", or the site\'s file.')
+    origin: str = Field(description=_ORIGIN)
 
 
 class AcceleratorMatchOut(CatalogOut):
@@ -119,4 +129,38 @@ class AcceleratorOut(AcceleratorSummary):
     multiprocessors: int | None
     source: str
     note: str | None
+    clashes: list[str] = Field(description=_CLASHES)
     match: AcceleratorMatchOut
+
+
+def shown_model(found: ResolvedModel, catalogs: Catalogs) -> ModelOut:
+    """Return a model as it is told, and how a name led to it."""
+    return ModelOut.model_validate(
+        {
+            **_told(found.entry, ModelOut, catalogs),
+            "match": ModelMatch.model_validate(found),
+        }
+    )
+
+
+def shown_accelerator(found: ResolvedAccelerator, catalogs: Catalogs) -> AcceleratorOut:
+    """Return an accelerator as it is told, and how a name led to it."""
+    return AcceleratorOut.model_validate(
+        {
+            **_told(found.entry, AcceleratorOut, catalogs),
+            "match": AcceleratorMatchOut.model_validate(found),
+        }
+    )
+
+
+def _told(
+    entry: ModelEntry | Accelerator, shape: type[BaseModel], catalogs: Catalogs
+) -> dict[str, Any]:
+    names = shape.model_fields.keys() - {"match", "clashes"}
+    owner = TENANT if entry.origin == TENANT else SITE
+    clashes = [
+        one.message
+        for one in catalogs.clashes
+        if one.theirs == entry.name and one.owner == owner and entry.origin != BUILT_IN
+    ]
+    return {**{name: getattr(entry, name) for name in names}, "clashes": clashes}

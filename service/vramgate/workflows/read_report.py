@@ -58,8 +58,10 @@ class ReportedJob:
 class ReportReader:
     """Reads reports against one state of the catalogs; may be used from several threads."""
 
-    def __init__(self, catalogs: Catalogs) -> None:
+    def __init__(self, catalogs: Catalogs, *, most_jobs: int = REMEMBERED_JOBS) -> None:
+        """Remember nothing yet; ``most_jobs`` bounds what will be."""
         self._catalogs = catalogs
+        self._most_jobs = most_jobs
         self._jobs: OrderedDict[tuple[str, str | None, int | None], ReportedJob] = OrderedDict()
         self._lock = Lock()
 
@@ -116,7 +118,7 @@ class ReportReader:
         found = self._estimated(given)
         with self._lock:
             self._jobs[key] = found
-            while len(self._jobs) > REMEMBERED_JOBS:
+            while len(self._jobs) > self._most_jobs:
                 self._jobs.popitem(last=False)
         return found
 

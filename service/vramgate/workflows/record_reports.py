@@ -49,11 +49,6 @@ class ReportIntake:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the writer runs."""
-        return self._task is not None and not self._task.done()
-
     async def take(self, submission: Submission) -> StoredAnswer:
         """Return the answer once everything in the submission is committed.
 

@@ -77,6 +77,7 @@ class Upkeep:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -90,19 +91,19 @@ class Upkeep:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Stop."""
+        """Stop once what is under way is done: cut off, a connection would stay open."""
+        self._stop.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
 
     async def _run(self) -> None:
-        while True:
+        while not self._stop.is_set():
             try:
                 await look_after(self._database)
             except Exception:  # noqa: BLE001 tried again in an hour; requests do not depend on it
                 _log.exception("upkeep failed")
-            await asyncio.sleep(UPKEEP_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), UPKEEP_SECONDS)
 
 
 async def look_after(database: Database) -> None:

@@ -7,19 +7,23 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from vramgate.access import Scope
-from vramgate.api.caching import NOT_MODIFIED, next_link, tagged
+from vramgate.api.caching import NOT_MODIFIED, next_link, tagged, tagged_entry
 from vramgate.api.dependencies import ACCESS_PROBLEMS, CatalogsDep, caller_with
 from vramgate.api.problems import problem_answers
+from vramgate.catalog.own_entries import entry_id
+from vramgate.catalog.site import Catalogs
+from vramgate.catalog.site_entries import EntryKind
 from vramgate.wire.catalog import (
-    AcceleratorMatchOut,
     AcceleratorOut,
     AcceleratorSummary,
     CatalogSummary,
-    ModelMatch,
     ModelOut,
     ModelSummary,
+    shown_accelerator,
+    shown_model,
 )
 from vramgate.wire.lists import Page, slice_after
+from vramgate.workflows.change_catalog import tag_of
 
 MAX_PAGE = 200
 
@@ -77,11 +81,7 @@ async def list_models(
 async def get_model(request: Request, catalogs: CatalogsDep, name: Name) -> Response:
     """Return the entry that a name means: an id, an alias, a copy, a quantised variant, a path."""
     found = catalogs.models.resolve(name)
-    match = ModelMatch.model_validate(found)
-    shown = {
-        field: getattr(found.entry, field) for field in ModelOut.model_fields.keys() - {"match"}
-    }
-    return tagged(request, ModelOut.model_validate({**shown, "match": match}))
+    return _entry(request, EntryKind.MODEL, shown_model(found, catalogs), catalogs)
 
 
 @router.get(
@@ -111,10 +111,19 @@ async def list_accelerators(
 async def get_accelerator(request: Request, catalogs: CatalogsDep, name: Name) -> Response:
     """Return the card or MIG slice that a name of NVML, Kubernetes, Slurm or a cloud means."""
     found = catalogs.accelerators.resolve(name)
-    match = AcceleratorMatchOut.model_validate(found)
-    fields = AcceleratorOut.model_fields.keys() - {"match"}
-    shown = {field: getattr(found.entry, field) for field in fields}
-    return tagged(request, AcceleratorOut.model_validate({**shown, "match": match}))
+    shown = shown_accelerator(found, catalogs)
+    return _entry(request, EntryKind.ACCELERATOR, shown, catalogs)
+
+
+def _entry(
+    request: Request, kind: EntryKind, shown: ModelOut | AcceleratorOut, catalogs: Catalogs
+) -> Response:
+    """Return an entry; one of the tenant's own, asked for by its name, with a tag to change it by."""
+    asked = entry_id(kind, shown.match.asked)
+    digest = catalogs.own.get(asked) if asked == entry_id(kind, shown.name) else None
+    return (
+        tagged(request, shown) if digest is None else tagged_entry(request, shown, tag_of(digest))
+    )
 
 
 def _page(

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from vramgate import __version__
-from vramgate.api.dependencies import catalogs_of
+from vramgate.api.dependencies import tenant_catalogs_of
 from vramgate.api.problems import problem_answers
 from vramgate.persistence.engine import Database
 from vramgate.wire.health import Health, Readiness, ReadinessCheck
@@ -57,7 +57,7 @@ async def _database_check(request: Request) -> ReadinessCheck:
 
 def _checks(request: Request) -> list[ReadinessCheck]:
     is_serving = bool(request.app.state.is_serving)
-    catalogs = catalogs_of(request)
+    catalogs = tenant_catalogs_of(request).site
     models, cards = len(catalogs.models.entries), len(catalogs.accelerators.entries)
     return [
         ReadinessCheck(

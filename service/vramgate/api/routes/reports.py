@@ -39,6 +39,7 @@ from vramgate.wire.reports import ReportsRequest, ReportsResponse
 from vramgate.wire.validation import MAX_FIELDS
 from vramgate.workflows.read_report import ReportReader
 from vramgate.workflows.record_reports import ReportIntake
+from vramgate.workflows.tenant_catalogs import TenantCatalogs
 
 READ_INLINE = 4
 """More reports than this are read in a thread, while others are answered."""
@@ -75,7 +76,8 @@ async def create_reports(
     taken, the answer is a problem that lists each.
     """
     key = idempotency_key(request.headers.get(HEADER))
-    reader: ReportReader = request.app.state.report_reader
+    catalogs: TenantCatalogs = request.app.state.tenant_catalogs
+    reader = (await catalogs.of(caller.tenant.name)).reports
     intake: ReportIntake = request.app.state.report_intake
     read = partial(_read, body.reports, reader, caller)
     is_long = len(body.reports) > READ_INLINE
