@@ -52,6 +52,7 @@ class Database:
         self.url = database_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgres_engine(self.url)
+        self._is_closed = False
 
     @property
     def has_file(self) -> bool:
@@ -65,6 +66,7 @@ class Database:
         Raises:
             DatabaseUnavailableError: the database does not answer.
         """
+        self._check_open()
         with _outages():
             async with self.engine.connect() as connection:
                 yield connection
@@ -77,6 +79,7 @@ class Database:
             DatabaseUnavailableError: the database does not answer. Whether the commit took place is
                 then not known.
         """
+        self._check_open()
         with _outages():
             async with self.engine.connect() as connection:
                 await connection.execution_options(writes=True)
@@ -84,8 +87,13 @@ class Database:
                     yield connection
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and open no others: nobody would close them."""
+        self._is_closed = True
         await self.engine.dispose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DatabaseUnavailableError("The service is starting or stopping.")
 
 
 class _outages:  # noqa: N801 reads as a verb where it is used
@@ -177,9 +185,14 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
         # We say BEGIN ourselves, below.
         connection.isolation_level = None
         cursor = connection.cursor()
-        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            cursor.execute(f"PRAGMA {setting}")
-        cursor.close()
+        try:
+            for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                cursor.execute(f"PRAGMA {setting}")
+            cursor.close()
+        except BaseException:
+            # No pool has it yet that would close it: a file that is no database, or is locked.
+            connection.close()
+            raise
 
     @sa.event.listens_for(engine.sync_engine, "begin")
     def begin(connection: sa.Connection) -> None:
