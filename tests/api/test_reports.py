@@ -21,6 +21,7 @@ from vramgate.app import create_app
 from vramgate.persistence.engine import Database
 from vramgate.persistence.tables import jobs, report_keys, reports
 from vramgate.settings import Settings
+from vramgate.wire.reports import ReportsResponse
 
 JSON = {"Content-Type": "application/json"}
 
@@ -60,6 +61,8 @@ async def post(client: httpx.AsyncClient, *items: object, **headers: str) -> htt
 async def receipt(client: httpx.AsyncClient, **report: Any) -> dict[str, Any]:  # noqa: ANN401
     answer = await post(client, a_report(**report))
     assert answer.status_code == 202, answer.text
+    # The answer is written without its shape; it must have it.
+    assert ReportsResponse.model_validate(answer.json()).model_dump(mode="json") == answer.json()
     (item,) = answer.json()["items"]
     assert isinstance(item, dict)
     return item

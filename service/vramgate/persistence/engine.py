@@ -1,8 +1,8 @@
 """Database: connections to SQLite or PostgreSQL, and transactions on them."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +96,18 @@ class Database:
             raise DatabaseUnavailableError("The service is starting or stopping.")
 
 
-class _outages:  # noqa: N801 reads as a verb where it is used
+@contextmanager
+def _outages() -> Iterator[None]:
     """Turn a driver's word for "not reachable" into ours; faults of a statement stay what they are."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and is_outage(error):
-            raise DatabaseUnavailableError(
-                "The database does not answer; nothing was acknowledged.",
-                hint="Send the same again in a moment: what was stored counts once.",
-            ) from error
+    try:
+        yield
+    except Exception as error:
+        if not is_outage(error):
+            raise
+        raise DatabaseUnavailableError(
+            "The database does not answer; nothing was acknowledged.",
+            hint="Send the same again in a moment: what was stored counts once.",
+        ) from error
 
 
 def is_outage(error: BaseException) -> bool:

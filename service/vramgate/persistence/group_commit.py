@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from vramgate.errors import DomainError
-from vramgate.persistence.engine import Database, DatabaseUnavailableError, is_outage
+from vramgate.persistence.engine import Database, DatabaseUnavailableError
 
 _log = logging.getLogger("vramgate.persistence")
 
@@ -158,8 +157,3 @@ def _refuse(group: Sequence[_Waiting[_Item, _Result]], error: Exception) -> None
     for one in group:
         if not one.done.done():
             one.done.set_exception(error)
-
-
-def is_fault_of_statement(error: BaseException) -> bool:
-    """Return whether the database refused a statement, as against being away."""
-    return isinstance(error, DBAPIError) and not is_outage(error)
