@@ -4,6 +4,8 @@ import gzip
 import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -78,6 +80,19 @@ def standing_in(mode: Mode = "ok", port: int = 0) -> Iterator[StandIn]:
         thread.join()
 
 
+@contextmanager
+def standing_in_apart(mode: Mode, port: int) -> Iterator[None]:
+    """Serve on 127.0.0.1 in a process of its own: it takes nothing from this one."""
+    command = [sys.executable, "-m", "tests.reporter.standin", mode, str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            if process.stdout is None or not process.stdout.readline():
+                raise RuntimeError("the stand-in did not start")
+            yield
+        finally:
+            process.kill()
+
+
 def free_port() -> int:
     """Return a port on which nobody listens."""
     with socket.socket() as probe:
@@ -132,3 +147,15 @@ def _say(handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
     handler.send_header("content-length", str(len(body)))
     handler.end_headers()
     handler.wfile.write(body)
+
+
+def _main(mode: Mode, port: int) -> None:
+    with standing_in(mode, port):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    asked: Any = sys.argv[1]
+    _main(asked, int(sys.argv[2]))
