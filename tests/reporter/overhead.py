@@ -24,7 +24,7 @@ from tests.reporter.standin import free_port, standing_in_apart
 from tests.reporter.trainings import StepMeter, a_trainer, plain_loop
 from vramgate.reporter import report_peaks
 
-ROUNDS = 12
+ROUNDS = 6
 ALPHA = 0.05
 MODES: tuple[Any, ...] = ("ok", "down", "slow", "error")
 
@@ -138,7 +138,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 15.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     for mode in MODES:
         compare("plain", plain, mode, seconds=seconds, rounds=rounds)
