@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from vramgate.errors import DomainError, FieldError
+from vramgate.json_text import pointer, shortened
 from vramgate.wire.field_names import meant
-from vramgate.wire.json_text import pointer, shortened
 
 MAX_FIELDS = 50
 """Findings told; a body of four megabytes can hold a quarter of a million."""
