@@ -80,7 +80,7 @@ def _taken(framework: str, stack: str | None, field: str, **fields: Any) -> obje
         ("litgpt", "micro_batch_size", 1),
         ("litgpt", "gradient_accumulation_steps", 16),
         ("litgpt", "loss", "chunked"),
-        ("litgpt", "precision", "bf16-true"),
+        ("litgpt", "precision", "bf16-mixed"),
         # llm-foundry YAMLs
         ("composer", "precision", "bf16-mixed"),
         ("composer", "attention", "flash_attention_2"),
@@ -150,7 +150,9 @@ def test_defaults_are_the_frameworks_own(framework: str, field: str, value: obje
         # trl: gradient_checkpointing from 0.22, bf16 from 0.19, fused head from 1.15
         ("trl", "trl 0.21", "activation_checkpointing.mode", "none", {}),
         ("trl", "trl 0.18, transformers 4.51", "precision", "fp32", {}),
-        ("trl", "trl 1.14", "loss", "standard", {}),
+        ("trl", "trl 1.14", "loss", "chunked", {}),
+        ("trl", "trl 1.7", "loss", "chunked", {}),
+        ("trl", "trl 1.6", "loss", "standard", {}),
         ("trl", "trl 0.26", "method.adapter_dtype", "bf16", {"method": "qlora"}),
         ("trl", "trl 0.25", "method.adapter_dtype", "fp32", {"method": "qlora"}),
         ("trl", "trl 0.18", "method.prepare_for_kbit_training", True, {"method": "qlora"}),
@@ -186,6 +188,9 @@ def test_defaults_are_the_frameworks_own(framework: str, field: str, value: obje
         ("ms-swift", "ms-swift 1.7", "sequence_length", 2048, {}),
         # unsloth: whole logits before 2024.12
         ("unsloth", "unsloth 2024.9", "loss", "fused", {}),
+        # Megatron-LM: --transformer-impl local before core 0.6
+        ("megatron", "megatron 0.5", "attention", "eager", {}),
+        ("megatron", "megatron 0.6", "attention", "flash_attention_2", {}),
         # torchtitan: chunks from 0.3
         ("torchtitan", "torchtitan 0.3", "loss", "chunked", {}),
         ("torchtitan", None, "loss", "standard", {}),

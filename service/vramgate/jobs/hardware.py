@@ -36,8 +36,10 @@ def find_hardware(
 
 
 def _devices(said: JobDescription) -> Default[int]:
+    """Return the fewest devices that the sizes said ask for."""
     sizes = said.parallelism
-    product = prod(
+    replicas = max(said.sharding.shard_group_size or 1, sizes.expert_parallel_size or 1)
+    product = replicas * prod(
         size or 1
         for size in (
             sizes.tensor_parallel_size,

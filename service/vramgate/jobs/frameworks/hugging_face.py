@@ -191,13 +191,11 @@ def trl(stack: Stack) -> FrameworkDefaults:
 
     Sources: ``trainer/base_config.py`` (``sft_config.py`` before 0.29): max_length 1024, packing
     off, gradient_checkpointing on from 0.22, bf16 on from 0.19; ``trainer/sft_trainer.py``:
-    use_reentrant off from 0.28, and from 1.15 a fused head that never holds the whole logits
-    (``kernels/chunked_logprob.py``).
+    use_reentrant off from 0.28; ``sft_config.py``: from 1.7 loss_type "chunked_nll", and from 1.15 a
+    fused head that never holds the whole logits (``kernels/chunked_logprob.py``).
     """
     base = transformers(stack)
     version = trl_version(stack)
-    whole = Default(Loss.STANDARD, "TRL before 1.15 default (nll over whole logits)")
-    fused = Default(Loss.FUSED_LINEAR, "TRL default (fused head)")
     return replace(
         base,
         name="trl",
@@ -221,8 +219,16 @@ def trl(stack: Stack) -> FrameworkDefaults:
                 else base.checkpointing.reentrant
             ),
         ),
-        kernels=replace(base.kernels, loss=fused if version >= (1, 15) else whole),
+        kernels=replace(base.kernels, loss=_trl_loss(version)),
     )
+
+
+def _trl_loss(version: Version) -> Default[Loss]:
+    if version >= (1, 15):
+        return Default(Loss.FUSED_LINEAR, "TRL default (fused head)")
+    if version >= (1, 7):
+        return Default(Loss.CHUNKED, "TRL 1.7 to 1.14 default (loss_type chunked_nll)")
+    return Default(Loss.STANDARD, "TRL before 1.7 default (nll over whole logits)")
 
 
 def trl_version(stack: Stack) -> Version:

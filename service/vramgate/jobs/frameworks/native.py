@@ -136,9 +136,7 @@ def megatron(stack: Stack) -> FrameworkDefaults:
         ),
         kernels=replace(
             base.kernels,
-            attention=Default(
-                AttentionImplementation.FLASH_2, "Megatron-LM default (--attention-backend auto)"
-            ),
+            attention=_megatron_attention(stack),
             fused=Default(("rms_norm", "rope", "swiglu"), "Megatron-LM default (fusions on)"),
         ),
         sharding=replace(
@@ -147,6 +145,19 @@ def megatron(stack: Stack) -> FrameworkDefaults:
             shards=Default(ShardingImplementation.MEGATRON, "Megatron-LM"),
             sequence_parallel=off("Megatron-LM default (--sequence-parallel)"),
         ),
+    )
+
+
+def _megatron_attention(stack: Stack) -> Default[AttentionImplementation]:
+    """Return Megatron-LM's attention: ``--transformer-impl`` was ``local`` up to core 0.5."""
+    version = stack.version("megatron")
+    if version is not None and version < (0, 6):
+        return Default(
+            AttentionImplementation.EAGER,
+            "Megatron-LM before core 0.6 default (--transformer-impl local)",
+        )
+    return Default(
+        AttentionImplementation.FLASH_2, "Megatron-LM default (--attention-backend auto)"
     )
 
 

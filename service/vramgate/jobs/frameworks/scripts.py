@@ -26,7 +26,8 @@ from vramgate.jobs.stack import Stack
 def litgpt(stack: Stack) -> FrameworkDefaults:
     """Return litgpt's defaults.
 
-    Sources: ``finetune/lora.py``: bf16-true where supported, lora_r 8, lora_dropout 0.05, query
+    Sources: ``utils.py`` ``get_default_supported_precision``: bf16-mixed where supported;
+    ``finetune/lora.py``: lora_r 8, lora_dropout 0.05, query
     and value, micro_batch_size 1 of a global batch of 16, ``lm_head_chunk_size`` 128 with
     ``chunked_cross_entropy``, no checkpointing on one device, FSDP with ``no_backward_sync`` on
     several; ``utils.py``: bnb.nf4 has no double quantisation; adapters stand in the run's
@@ -38,7 +39,7 @@ def litgpt(stack: Stack) -> FrameworkDefaults:
     return replace(
         base,
         name="litgpt",
-        precision=one_precision(PrecisionPreset.BF16_TRUE, "litgpt default (bf16-true)"),
+        precision=one_precision(PrecisionPreset.BF16_MIXED, "litgpt default (bf16-mixed)"),
         adapters=replace(
             base.adapters,
             rank=Default(8, "litgpt default (lora_r)"),

@@ -61,7 +61,7 @@ def llama_factory(stack: Stack) -> FrameworkDefaults:
         adapters=_llama_factory_adapters(),
         batch=replace(
             base.batch,
-            sequence_length=Default(2048, "LLaMA-Factory default (cutoff_len)"),
+            sequence_length=_cutoff_length(stack),
             packing=Default(Packing.PADDED, "LLaMA-Factory default (packing off)"),
         ),
         checkpointing=CheckpointingDefaults(
@@ -84,6 +84,15 @@ def _llama_factory_adapters() -> AdapterDefaults:
         double_quant=on("LLaMA-Factory default (double_quantization)"),
         prepare_for_kbit_training=off("LLaMA-Factory default (upcast_layernorm off)"),
     )
+
+
+def _cutoff_length(stack: Stack) -> Default[int]:
+    """Return LLaMA-Factory's ``cutoff_len``: 1024 before 0.9.1 (``hparams/data_args.py``)."""
+    version = stack.version("llamafactory")
+    # A version is read as major and minor: all of 0.9 counts as its newest.
+    if version is not None and version < (0, 9):
+        return Default(1024, "LLaMA-Factory before 0.9 default (cutoff_len)")
+    return Default(2048, "LLaMA-Factory default (cutoff_len)")
 
 
 def axolotl(stack: Stack) -> FrameworkDefaults:
@@ -128,7 +137,10 @@ def axolotl(stack: Stack) -> FrameworkDefaults:
             accumulation=Default(1, "axolotl default"),
         ),
         checkpointing=replace(
-            base.checkpointing, mode=Default(CheckpointMode.NONE, "axolotl default")
+            base.checkpointing,
+            mode=Default(CheckpointMode.NONE, "axolotl default"),
+            # utils/config/__init__.py normalize_config: use_reentrant unless somebody says otherwise.
+            reentrant=on("axolotl default (use_reentrant)"),
         ),
     )
 

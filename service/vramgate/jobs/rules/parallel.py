@@ -268,12 +268,21 @@ def paired_stages(case: Case) -> Iterator[Finding]:
         )
 
 
+_TORCH_PIPELINES = frozenset({"torch", "torchtitan"})
+
+
 def interleaved_micro_batches(case: Case) -> Iterator[Finding]:
-    """Megatron's interleaved schedule takes micro-batches in groups of as many as stages."""
+    """Interleaved schedules take micro-batches in groups.
+
+    Megatron's groups have as many as stages (``schedules.py``); torch makes as many whole rounds as
+    fit (``pipelining/schedules.py``, ``ScheduleInterleaved1F1B``), so fewer than two need not divide.
+    """
     sizes = case.job.parallelism
     stages, steps = sizes.pipeline_parallel_size, int(case.job.gradient_accumulation_steps)
     interleaves = sizes.pipeline_schedule == PipelineSchedule.INTERLEAVED
-    if interleaves and sizes.virtual_pipeline_stages > 1 and steps % stages:
+    rounds = max(1, steps // stages)
+    is_uneven = steps % rounds if case.framework in _TORCH_PIPELINES else steps % stages
+    if interleaves and sizes.virtual_pipeline_stages > 1 and is_uneven:
         yield Finding(
             field="gradient_accumulation_steps",
             code="does_not_divide",
