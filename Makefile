@@ -18,10 +18,10 @@ TORCH := .venv-torch
 TRAINERS := torch==2.13.0 transformers==5.24.0 accelerate==1.15.0 peft==0.21.2 lightning==2.6.6 pytorch-lightning==2.6.6
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench chaos accuracy readme openapi coverage clean
+.PHONY: help run test test-torch test-frameworks lint format fuzz bench chaos accuracy readme openapi coverage clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 run: $(SERVER)  ## serve on 127.0.0.1:8000 (HOST=, PORT=)
 	@exec $(BIN)/vramgate serve --host $(HOST) --port $(PORT)
@@ -59,11 +59,18 @@ openapi: $(SERVER)  ## write openapi/openapi.json anew
 test-torch: $(TORCH)/.installed  ## the reporter around real trainers (PyTorch for the CPU: a large install, once)
 	$(TORCH)/bin/python -m pytest tests/reporter -m torch $(PYTEST_ARGS)
 
+test-frameworks: $(DEV)  ## our reading of launches beside the frameworks' own parsers (large installs, once)
+	$(BIN)/python -m tests.launch.judging
+	$(BIN)/pytest tests/launch/test_judges.py -m frameworks $(PYTEST_ARGS)
+
+fuzz: $(DEV)  ## ten minutes of damaged launches: no crash, no hang (SECONDS=)
+	$(BIN)/python -m tests.launch.fuzz $(or $(SECONDS),600)
+
 coverage: $(DEV)  ## tests with branch coverage
 	$(BIN)/pytest --cov --cov-report=term $(PYTEST_ARGS)
 
 clean:  ## remove the environment and everything made by tools
-	rm -rf $(VENV) $(TORCH) build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCH) .venv-frameworks build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find service tests -name __pycache__ -prune -exec rm -rf {} +
 	find service -name '*.egg-info' -prune -exec rm -rf {} +
 

@@ -14,9 +14,11 @@ from vramgate.accuracy.markdown import as_markdown
 from vramgate.accuracy.tables import TextTable, accuracy_tables
 from vramgate.calibration.residuals import residuals_of
 from vramgate.wire.estimates import EstimateRequest
+from vramgate.wire.launches import ParseRequest
 from vramgate.wire.validation import validated
 from vramgate.workflows.estimate_job import answer_request
 from vramgate.workflows.load_catalogs import load_catalogs
+from vramgate.workflows.read_launch import parse
 from vramgate.workflows.read_report import ReportReader
 
 README = Path(__file__).parents[1] / "README.md"
@@ -73,9 +75,37 @@ def answer_section() -> str:
     )
 
 
+PLACES = (
+    "micro_batch_size",
+    "sequence_length",
+    "sharding.zero_stage",
+    "hardware.devices",
+    "hardware.accelerator",
+    "precision.weights",
+    "optimizer.name",
+)
+"""Fields of a launch's answer that the README shows."""
+
+
+def launch_section() -> str:
+    """Return what the service reads of the README's launch."""
+    answer = parse(validated(ParseRequest, _bodies()[1]), load_catalogs(), {})
+    assert not answer.problems
+    assert not answer.unknown
+    shown = answer.model_dump(mode="json", by_alias=True)
+    places = ",\n".join(
+        f"    {json.dumps(field)}: {json.dumps(shown['provenance'][field])}" for field in PLACES
+    )
+    return (
+        f'```json\n{{\n  "framework": "{answer.framework}",\n  "job": {{ … }},\n  "provenance": {{\n'
+        f"{places},\n    …\n  }},\n"
+        '  "unknown": [], "problems": [], "missing_files": [], "assumptions": [ … ], "warnings": [ … ]\n}\n```\n'
+    )
+
+
 def report_section() -> str:
     """Return the service's answer to the README's report, but for the id it would get."""
-    (item,) = _bodies()[1]["reports"]
+    (item,) = _bodies()[2]["reports"]
     report = ReportReader(load_catalogs()).read(item, LOCAL_CALLER)
     residuals = residuals_of(report.measured, report.estimated)
     assert not report.doubts
@@ -94,6 +124,7 @@ def report_section() -> str:
 
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "answer": answer_section,
+    "launch": launch_section,
     "report": report_section,
     "accuracy": accuracy_section,
     "numbers": numbers_section,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vramgate.wire.json_text import MalformedJsonError, UnstorableTextError, parse_json
+from vramgate.json_text import MalformedJsonError, UnstorableTextError, parse_json
 
 _KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _KEPT

@@ -18,6 +18,7 @@ from vramgate.api.routes import (
     catalog,
     estimates,
     health,
+    launches,
     problem_pages,
     report_lists,
     reports,
@@ -82,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
     # Paths are tried in this order: those asked most come first.
     app.include_router(reports.router)
     app.include_router(estimates.router)
+    app.include_router(launches.router)
     app.include_router(catalog.router)
     app.include_router(site_catalog.router)
     app.include_router(report_lists.router)

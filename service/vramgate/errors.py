@@ -30,7 +30,7 @@ class DomainError(Exception):
         self.message = message
         self.hint = hint
         self.fields = tuple(fields)
-        self.data = data
+        self.data: dict[str, Any] = data
 
 
 class InvalidJobError(DomainError):

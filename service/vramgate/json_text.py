@@ -1,7 +1,7 @@
 """JSON as RFC 8259 has it, from bytes of strangers.
 
 Python's own reader takes more (NaN, a key twice, any depth) and would pass on text that no database
-and no answer can hold. Both the HTTP service and the command line read through here.
+and no answer can hold. The HTTP service, the command line and the files of a launch are read through here.
 """
 
 import json
@@ -61,7 +61,7 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> object:
             parse_float=_finite_float,
         )
     except json.JSONDecodeError as error:
-        raise MalformedJsonError(_where(error)) from error
+        raise MalformedJsonError(_where(error), line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise MalformedJsonError("The JSON is nested too deeply.") from error
     except ValueError as error:

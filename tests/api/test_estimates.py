@@ -94,11 +94,6 @@ async def test_whole_numbers_may_be_written_as_floats(client: httpx.AsyncClient)
     assert answers[0] == answers[1]
 
 
-async def test_a_launch_is_refused_until_it_can_be_read(client: httpx.AsyncClient) -> None:
-    answer = await client.post(ESTIMATES, json={"launch": {"command": "torchrun train.py"}})
-    assert (answer.status_code, answer.json()["code"]) == (422, "not_available")
-
-
 async def test_hardware_beside_a_job_is_not_passed_over(client: httpx.AsyncClient) -> None:
     body = a_request(hardware={"accelerator": "t4"})
     assert await _pointers(client, body, ESTIMATES) == ["/hardware"]

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
@@ -53,7 +54,11 @@ class Row:
     """The one that is needed, beside `admin`; None for what is public."""
     stored: Stored = Stored.NOTHING
     body: Any = None
+    content: str | None = None
+    """A body that is no JSON."""
     status: int = 200
+    again: int | None = None
+    """The status where the same was asked before."""
     name: str = ""
     """What stands for the name in its path; without one, the row that it is to be used on."""
     query: str = ""
@@ -63,6 +68,7 @@ class Row:
         """Return the path with a value for each of its parameters."""
         template = self.operation.partition(" ")[2].replace("{code}", "forbidden")
         template = template.replace("{name:path}", self.name or row_id)
+        template = template.replace("{sha256}", self.name or row_id)
         return template.replace("{report_id}", row_id) + self.query
 
 
@@ -74,6 +80,21 @@ TABLE = (
     Row(operation="GET /problems/{code}", scope=None),
     Row(operation="POST /v1/estimates", scope=Scope.ESTIMATE, body=a_request()),
     Row(operation="POST /v1/estimates/batch", scope=Scope.ESTIMATE, body={"items": [a_request()]}),
+    Row(
+        operation="POST /v1/launches/parse",
+        scope=Scope.ESTIMATE,
+        body=examples.LAUNCHES["axolotl"]["value"],
+    ),
+    Row(
+        operation="PUT /v1/files/{sha256}",
+        scope=Scope.ESTIMATE,
+        stored=Stored.WRITES,
+        name=sha256(b"stage: 3").hexdigest(),
+        content="stage: 3",
+        status=201,
+        again=200,
+    ),
+    Row(operation="GET /v1/files/{sha256}", scope=Scope.ESTIMATE, stored=Stored.ONE),
     Row(
         operation="GET /v1/models",
         scope=Scope.ESTIMATE,
@@ -180,6 +201,7 @@ class Service:
         self._database = database
         self._tokens: dict[tuple[str, Scope], dict[str, str]] = {}
         self.report_id = ""
+        self.file_id = ""
 
     async def ask(
         self, row: Row, scope: Scope | None, tenant: str, row_id: str | None = None
@@ -187,16 +209,16 @@ class Service:
         """Use an operation as a caller of the tenant with this scope; None is without a token."""
         headers = {} if scope is None else await self._token(tenant, scope)
         method, path = row.operation.partition(" ")[0], row.path(row_id or self.default_row(row))
-        return await self._client.request(
-            method, path, headers={**row.headers, **headers}, json=row.body
+        body: dict[str, Any] = (
+            {"json": row.body} if row.content is None else {"content": row.content}
         )
+        return await self._client.request(method, path, headers={**row.headers, **headers}, **body)
 
     def default_row(self, row: Row) -> str:
         """Return what team-a has from the start, of the kind that an operation is used on."""
-        return (
-            CARD
-            if "/v1/accelerators" in row.operation
-            else (MODEL if "/v1/models" in row.operation else self.report_id)
+        kept = {"/v1/accelerators": CARD, "/v1/models": MODEL, "/v1/files": self.file_id}
+        return next(
+            (row_id for part, row_id in kept.items() if part in row.operation), self.report_id
         )
 
     async def make_row(self, row: Row, label: str) -> str:
@@ -206,7 +228,17 @@ class Service:
             return await self.put("models", f"{MODEL}-{label}", parameters=7_000_000_000)
         if "/v1/accelerators" in row.operation:
             return await self.put("accelerators", f"{CARD}-{label}", **A_CARD)
+        if "/v1/files" in row.operation:
+            return await self.put_file(f"{MARK}-{label}")
         return await self.post_quarantined(f"{MARK}-{label}")
+
+    async def put_file(self, text: str) -> str:
+        """Send a file ahead for team-a, and return its digest."""
+        headers = await self._token(OWN, Scope.ESTIMATE)
+        digest = sha256(text.encode()).hexdigest()
+        answer = await self._client.put(f"/v1/files/{digest}", headers=headers, content=text)
+        assert answer.status_code == 201, answer.text
+        return digest
 
     async def put(self, folder: str, name: str, **facts: str | int) -> str:
         """Put an entry into team-a's catalog, and return its name."""
@@ -247,6 +279,7 @@ async def service(database_url: str, database: Database) -> AsyncIterator[Servic
     async with served(a_settings(database_url)) as client:
         one = Service(client, database)
         one.report_id = await one.post_quarantined(f"{MARK}-0")
+        one.file_id = await one.put_file(MARK)
         await one.put("models", MODEL, parameters=7_000_000_000)
         await one.put("accelerators", CARD, **A_CARD)
         yield one
@@ -263,7 +296,8 @@ async def test_each_route_answers_the_callers_of_its_scope_and_refuses_all_other
                 row_id = await service.make_row(row, f"{number}-{scope}")
             answer = await service.ask(row, scope, OWN, row_id)
             case = (row.operation, scope, answer.text[:300])
-            assert answer.status_code == _expected(row, scope), case
+            expected = _expected(row, scope)
+            assert answer.status_code in {expected, row.again or expected}, case
             if answer.status_code in {401, 403}:
                 assert MARK not in _without_name(answer), case
 
@@ -291,16 +325,17 @@ async def test_no_route_shows_what_another_tenant_has_stored(service: Service) -
             asked = service.default_row(row) if row.stored is Stored.ONE else "\0"
             assert MARK not in answer.text.replace(asked, ""), case
             if row.stored is not Stored.ONE:
-                assert answer.status_code == row.status, case
+                assert answer.status_code in {row.status, row.again or row.status}, case
                 assert service.report_id not in answer.text, case
 
 
 async def test_another_tenant_s_row_is_answered_as_one_that_does_not_exist(
     service: Service,
 ) -> None:
-    nobody_s = "01890a5d-ac96-774b-bcce-b302099a8057"
     for row in TABLE:
         if row.stored is Stored.ONE:
+            is_file = "/v1/files" in row.operation
+            nobody_s = "0" * 64 if is_file else "01890a5d-ac96-774b-bcce-b302099a8057"
             for scope in {row.scope or Scope.READ, Scope.ADMIN}:
                 there = await service.ask(row, scope, OTHER)
                 absent = await service.ask(row, scope, OTHER, nobody_s)
@@ -332,12 +367,13 @@ async def test_each_route_shows_the_tenant_its_own(service: Service) -> None:
             # A release changes the row; the others are to find it as it is.
             row_id = await service.make_row(row, f"own-{number}")
             answer = await service.ask(row, scope, OWN, row_id)
-            shown = answer.status_code == HTTPStatus.NO_CONTENT or MARK in answer.text
+            is_told = MARK in answer.text or row_id in answer.text
+            shown = answer.status_code == HTTPStatus.NO_CONTENT or is_told
             assert shown, (row.operation, answer.text[:300])
 
 
 async def test_one_key_in_two_tenants_is_two_reports(service: Service) -> None:
-    row = next(one for one in TABLE if one.stored is Stored.WRITES)
+    row = next(one for one in TABLE if one.operation == "POST /v1/reports")
     for tenant in (OWN, OTHER):
         answer = await service.ask(row, Scope.REPORT, tenant)
         (item,) = answer.json()["items"]

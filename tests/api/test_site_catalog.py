@@ -19,9 +19,9 @@ from tests.reports import a_report
 from tests.services import a_settings, a_token, bearer, served
 from vramgate.access import Scope
 from vramgate.api import examples
+from vramgate.json_text import MAX_DEPTH
 from vramgate.persistence.audit import entries_of
 from vramgate.persistence.engine import Database
-from vramgate.wire.json_text import MAX_DEPTH
 from vramgate.workflows import change_catalog
 
 LLAMA = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from tests.bench import estimates, reading, reports
+from tests.bench import estimates, launches, reading, reports
 from tests.bench.harness import Comparison, show
 
 # Add a benchmark here: a function that returns one comparison.
@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, Callable[[], Comparison]] = {
     "kinds": estimates.kinds_of_estimates,
     "many": estimates.many_estimates,
     "reading": reading.reading_a_body,
+    "launch": launches.reading_a_launch,
     "reports": reports.reports_of_many_trainers,
     "few": reports.reports_of_few_trainers,
     "full": reports.reports_beside_ten_million,

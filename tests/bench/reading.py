@@ -3,7 +3,7 @@
 import json
 
 from tests.bench.harness import Comparison, timing
-from vramgate.wire.json_text import parse_json
+from vramgate.json_text import parse_json
 
 _JOB = {
     "model": {"name": "meta-llama/Llama-3.1-8B"},

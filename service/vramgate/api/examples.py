@@ -36,6 +36,79 @@ ESTIMATE: dict[str, Example] = {
     },
 }
 
+LAUNCHES: dict[str, Example] = {
+    "slurm": {
+        "summary": "A batch script and the DeepSpeed file it names",
+        "value": {
+            "launch": {
+                "script": "#!/bin/bash\n"
+                "#SBATCH --nodes=2\n"
+                "#SBATCH --gres=gpu:a100:8\n"
+                "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 \\\n"
+                "  run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 \\\n"
+                "  --block_size 4096 --per_device_train_batch_size 1 --deepspeed ds.json\n",
+                "files": {
+                    "ds.json": '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}}'
+                },
+            }
+        },
+    },
+    "pytorchjob": {
+        "summary": "A PyTorchJob, on a card the caller names",
+        "value": {
+            "launch": {
+                "manifest": {
+                    "apiVersion": "kubeflow.org/v1",
+                    "kind": "PyTorchJob",
+                    "metadata": {"name": "sft"},
+                    "spec": {
+                        "nprocPerNode": "8",
+                        "pytorchReplicaSpecs": {
+                            "Worker": {
+                                "replicas": 1,
+                                "template": {
+                                    "spec": {
+                                        "containers": [
+                                            {
+                                                "name": "pytorch",
+                                                "image": "example/trl:0.26",
+                                                "command": ["torchrun", "sft.py"],
+                                                "args": [
+                                                    "--model_name_or_path",
+                                                    "Qwen/Qwen2.5-7B",
+                                                    "--max_length",
+                                                    "2048",
+                                                    "--per_device_train_batch_size",
+                                                    "2",
+                                                ],
+                                                "resources": {"limits": {"nvidia.com/gpu": 8}},
+                                            }
+                                        ]
+                                    }
+                                },
+                            }
+                        },
+                    },
+                }
+            },
+            "hardware": {"accelerator": "h100-sxm5-80gb"},
+        },
+    },
+    "axolotl": {
+        "summary": "A framework's configuration",
+        "value": {
+            "launch": {
+                "framework": "axolotl",
+                "config": "base_model: NousResearch/Llama-3.2-1B\n"
+                "adapter: lora\nlora_r: 16\nlora_alpha: 32\nlora_target_linear: true\n"
+                "sequence_len: 2048\nsample_packing: true\nmicro_batch_size: 2\n"
+                "gradient_accumulation_steps: 2\nbf16: auto\noptimizer: adamw_8bit\n"
+                "gradient_checkpointing: true\n",
+            }
+        },
+    },
+}
+
 BATCH: dict[str, Example] = {
     "two": {
         "summary": "Two jobs at once",

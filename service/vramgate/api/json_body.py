@@ -15,7 +15,7 @@ from vramgate.api.auth import CallerOf
 from vramgate.api.content_encoding import gunzipped
 from vramgate.api.dependencies import settings_of
 from vramgate.api.problems import Failure, problem_response
-from vramgate.wire.json_text import parse_json
+from vramgate.json_text import parse_json
 from vramgate.wire.validation import validated
 
 Answer: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -100,6 +100,12 @@ def _reading_json(answer: Answer) -> Answer:
         return await answer(request)
 
     return answer_json
+
+
+async def read_aside(read: Callable[[], _Read], request: Request) -> _Read:
+    """Return what a reader of the request's body makes of it; of a long one in a thread."""
+    is_long = isinstance(request, JsonRequest) and len(request.unpacked) > LONG_BODY_BYTES
+    return await _run(read, in_thread=is_long)
 
 
 async def _unpacked(request: Request, body: bytes) -> bytes:

@@ -94,10 +94,37 @@ _KINDS = (
         description="`Content-Encoding: gzip` was sent, but the body is damaged or cut short.",
     ),
     ProblemKind(
-        code="not_available",
+        code="unreadable_launch",
         status=422,
-        title="This version does not do that yet",
-        description="The field is part of the interface, but this version has nothing behind it.",
+        title="A text of the launch cannot be read",
+        description="It is not the YAML, JSON, TOML or shell that it should be; `file`, `line` and "
+        "`column` say where. Nothing of a launch is ever run.",
+    ),
+    ProblemKind(
+        code="unknown_framework",
+        status=422,
+        title="The configuration is of no framework that is understood",
+        description="Name its framework in `launch.framework`; `hint` lists them.",
+    ),
+    ProblemKind(
+        code="incomplete_launch",
+        status=422,
+        title="The launch does not say all that its peak depends on",
+        description="`errors` lists what is said out of sight, or nowhere, and how to send it. "
+        "`POST /v1/launches/parse` shows what was read all the same.",
+    ),
+    ProblemKind(
+        code="invalid_file",
+        status=422,
+        title="The body is not the file that its digest says",
+        description="A file is text in UTF-8, put under the SHA-256 of its bytes.",
+    ),
+    ProblemKind(
+        code="files_full",
+        status=409,
+        title="The tenant keeps as many files as one may",
+        description="Files leave by themselves 90 days after they were last sent. Small ones need "
+        "not be sent ahead: a launch takes their text.",
     ),
     ProblemKind(
         code="invalid",

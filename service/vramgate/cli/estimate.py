@@ -50,7 +50,7 @@ def estimate(
 
 
 def _read(file: Path) -> object:
-    from vramgate.wire.json_text import parse_json
+    from vramgate.json_text import parse_json
 
     if str(file) == "-":
         return parse_json(typer.get_binary_stream("stdin").read())

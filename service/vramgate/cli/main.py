@@ -8,9 +8,11 @@ import typer
 
 from vramgate import __version__
 from vramgate.cli.accuracy import accuracy
+from vramgate.cli.annotate import annotate
 from vramgate.cli.estimate import estimate
 from vramgate.cli.migrate import migrate
 from vramgate.cli.openapi import openapi
+from vramgate.cli.parse import parse
 from vramgate.cli.purge import purge
 from vramgate.cli.report import report
 from vramgate.cli.serve import serve
@@ -23,6 +25,8 @@ REFUSED = 2
 _COMMANDS: tuple[Callable[..., Any], ...] = (
     serve,
     estimate,
+    parse,
+    annotate,
     accuracy,
     openapi,
     report,

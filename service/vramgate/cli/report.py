@@ -60,7 +60,7 @@ def report(
 
 
 def _read(file: Path) -> object:
-    from vramgate.wire.json_text import parse_json
+    from vramgate.json_text import parse_json
 
     if str(file) == "-":
         raw = typer.get_binary_stream("stdin").read(_LARGEST_FILE_BYTES + 1)

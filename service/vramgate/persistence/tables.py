@@ -202,3 +202,14 @@ catalog_entries = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
 )
+
+launch_files = sa.Table(
+    "launch_files",
+    metadata,
+    # Configurations that launches name by their digest, each kept once a tenant.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("sha256", sa.Text, primary_key=True),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("sent_at", UtcTime, nullable=False, index=True),
+)

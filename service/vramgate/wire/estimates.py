@@ -2,24 +2,31 @@
 
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from vramgate.calibration.capacity import CapacityCheck
 from vramgate.calibration.versions import ACTIVE, CalibrationStamp
 from vramgate.costmodel.breakdown import (
-    Assumption,
     BillLine,
     Component,
-    EstimateWarning,
     MemoryEstimate,
     Phase,
     PhaseBytes,
 )
 from vramgate.jobs.resolve import ResolvedJob
+from vramgate.launch.draft import ParsedLaunch
+from vramgate.wire.answers import (
+    Answer,
+    AssumptionAnswer,
+    WarningAnswer,
+    shown_assumptions,
+    shown_warnings,
+)
 from vramgate.wire.job import JobIn, JobOut
 from vramgate.wire.job_parts import WireIn
 from vramgate.wire.launch import LaunchIn
+from vramgate.wire.launch_answers import LaunchAnswer
 from vramgate.wire.machine_parts import HardwareIn
 from vramgate.wire.numbers import Probability, Text
 from vramgate.wire.problems import Problem
@@ -33,7 +40,7 @@ class EstimateRequest(WireIn):
     job: JobIn | None = None
     launch: LaunchIn | None = None
     hardware: HardwareIn | None = Field(
-        default=None, description="With `launch`: the cards, where the launch does not say."
+        default=None, description="With `launch`: the cards, whatever the launch says of them."
     )
     calibration: Text = Field(
         default=ACTIVE, description="`active`, `none`, or the version of a calibration."
@@ -62,12 +69,6 @@ class BatchRequest(WireIn):
     """Up to a thousand requests, answered in order."""
 
     items: Annotated[list[BatchItemIn], Field(min_length=1, max_length=MAX_BATCH_ITEMS)]
-
-
-class Answer(BaseModel):
-    """Base of what is answered: every field is always there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ModelAnswer(Answer):
@@ -127,23 +128,6 @@ class CalibrationAnswer(Answer):
     reports: int
 
 
-class AssumptionAnswer(Answer):
-    """A value that nobody gave."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
-
-    field: str
-    value: Any
-    source: str = Field(alias="from")
-
-
-class WarningAnswer(Answer):
-    """Something about this job that is known to mislead."""
-
-    code: str
-    message: str
-
-
 class EstimateResponse(Answer):
     """Peak, itemised bill, timeline, fit and probability."""
 
@@ -162,6 +146,9 @@ class EstimateResponse(Answer):
     job: JobOut = Field(description="The job as it was understood, every default filled in.")
     assumptions: list[AssumptionAnswer]
     warnings: list[WarningAnswer]
+    launch: LaunchAnswer | None = Field(
+        description="What was read of the launch, and where; null where a job was sent."
+    )
 
 
 class EstimatedItem(Answer):
@@ -187,6 +174,7 @@ def estimate_response(
     estimate: MemoryEstimate,
     check: CapacityCheck,
     stamp: CalibrationStamp,
+    launch: ParsedLaunch | None = None,
 ) -> EstimateResponse:
     """Return the answer for one job."""
     return EstimateResponse(
@@ -208,8 +196,9 @@ def estimate_response(
             version=stamp.version, segment=stamp.segment, reports=stamp.reports
         ),
         job=JobOut.from_domain(resolved.description),
-        assumptions=[_assumption(one) for one in resolved.assumptions],
-        warnings=_warnings(resolved.warnings + estimate.warnings),
+        assumptions=shown_assumptions(resolved.assumptions),
+        warnings=shown_warnings(resolved.warnings + estimate.warnings),
+        launch=None if launch is None else LaunchAnswer.from_domain(launch),
     )
 
 
@@ -247,14 +236,3 @@ def _capacity(resolved: ResolvedJob, check: CapacityCheck) -> CapacityAnswer | N
     if device is None or check.usable_bytes is None:
         return None
     return CapacityAnswer(accelerator=device.name, usable_bytes=check.usable_bytes)
-
-
-def _assumption(one: Assumption) -> AssumptionAnswer:
-    return AssumptionAnswer.model_validate(
-        {"field": one.field, "value": one.value, "from": one.source}
-    )
-
-
-def _warnings(warnings: tuple[EstimateWarning, ...]) -> list[WarningAnswer]:
-    unique = dict.fromkeys((one.code, one.message) for one in warnings)
-    return [WarningAnswer(code=code, message=message) for code, message in unique]

@@ -1,4 +1,4 @@
-"""JobIn: the job as it arrives, and JobOut: as it was understood.
+"""JobIn: the job as it arrives, and JobOut: as it was understood; of each, what a launch says of one.
 
 Every field is optional except ``model``: what is missing gets its framework's default in
 ``vramgate.jobs``.
@@ -28,10 +28,10 @@ from vramgate.wire.machine_parts import BucketsIn, HardwareIn, ParallelismIn, Sh
 from vramgate.wire.numbers import MAX_BATCH, MAX_STEPS, MAX_TOKENS, WHOLE, Flag
 
 
-class JobIn(WireIn):
-    """One training run. Only ``model`` must be given; what is left out takes its framework's default."""
+class JobPartIn(WireIn):
+    """What is said of a job so far."""
 
-    model: ModelIn
+    model: ModelIn | None = None
     method: MethodField | None = None
     task: Task | None = None
     precision: PrecisionField | None = None
@@ -53,7 +53,7 @@ class JobIn(WireIn):
     def to_domain(self) -> JobDescription:
         """Return what was said as a domain value; what was not said stays None."""
         return JobDescription(
-            model=self.model.to_domain(),
+            model=self.model.to_domain() if self.model else _NOTHING.model,
             method=self.method.to_domain() if self.method else _NOTHING.method,
             task=self.task,
             precision=self.precision.to_domain() if self.precision else _NOTHING.precision,
@@ -78,14 +78,17 @@ class JobIn(WireIn):
         )
 
 
+class JobIn(JobPartIn):
+    """One training run. Only ``model`` must be given; what is left out takes its framework's default."""
+
+    model: ModelIn
+
+
 _NOTHING = JobDescription(model=ModelDescription())
 
 
-class JobOut(JobIn):
-    """The job as it was understood: every field filled, short forms written out.
-
-    It is a valid ``JobIn``: sent again it gives the same job, whatever defaults change meanwhile.
-    """
+class JobPartOut(JobPartIn):
+    """What was read of a job, short forms written out."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
@@ -100,6 +103,15 @@ class JobOut(JobIn):
     def from_domain(cls, job: JobDescription) -> Self:
         """Return the wire shape of a description; its values were validated on their way in."""
         return _written(cls, job)
+
+
+class JobOut(JobPartOut):
+    """The job as it was understood: every field filled, short forms written out.
+
+    It is a valid ``JobIn``: sent again it gives the same job, whatever defaults change meanwhile.
+    """
+
+    model: ModelIn
 
 
 _Shape = TypeVar("_Shape", bound=WireIn)

@@ -16,9 +16,17 @@ from pydantic_core import PydanticCustomError
 
 from vramgate.calibration.report import MeasuredBytes, Outcome, Receipt
 from vramgate.costmodel.breakdown import Phase
+from vramgate.launch.launch import Launch
 from vramgate.wire.job import JobIn
 from vramgate.wire.job_parts import WireIn
-from vramgate.wire.launch import MAX_FILES, MAX_VARIABLES, FileText, LongText
+from vramgate.wire.launch import (
+    MAX_FILES,
+    MAX_VARIABLES,
+    Command,
+    Document,
+    FileText,
+    LongText,
+)
 from vramgate.wire.model_config import JsonObject
 from vramgate.wire.numbers import (
     MAX_BYTES,
@@ -39,7 +47,6 @@ MAX_STEP = 2**40
 MAX_SECONDS = 10_000_000
 MAX_RATE = 1e12
 MAX_MESSAGE = 20_000
-MAX_ARGUMENTS = 4096
 EARLIEST_YEAR = 2000
 
 PeakBytes: TypeAlias = Annotated[int, Field(ge=1, le=MAX_BYTES), WHOLE]
@@ -102,17 +109,15 @@ class MeasuredIn(WireIn):
 
 
 class ReportedLaunchIn(WireIn):
-    """What a trainer was started with, as it is: kept until a job can be read from it."""
+    """What a trainer was started with, as it told: its words, and its framework's settings."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
     framework: Text | None = None
-    command: LongText | Annotated[tuple[FileText, ...], Field(max_length=MAX_ARGUMENTS)] | None = (
-        None
-    )
+    command: Command | None = None
     script: LongText | None = None
-    manifest: LongText | JsonObject | None = None
-    config: LongText | JsonObject | None = None
+    manifest: Document | None = None
+    config: Document | None = None
     files: Annotated[dict[Text, FileText], Field(max_length=MAX_FILES)] | None = None
     env: Annotated[dict[Text, FileText], Field(max_length=MAX_VARIABLES)] | None = None
     model_configuration: JsonObject | None = Field(default=None, alias="model_config")
@@ -125,6 +130,19 @@ class ReportedLaunchIn(WireIn):
                 "at_least_one", "Give at least one of command, script, manifest and config"
             )
         return self
+
+    def to_domain(self) -> Launch:
+        """Return the domain value."""
+        return Launch(
+            command=self.command,
+            script=self.script,
+            manifest=self.manifest,
+            framework=self.framework,
+            config=self.config,
+            files=self.files or {},
+            env=self.env or {},
+            model_config=self.model_configuration,
+        )
 
 
 class DtypeCountIn(WireIn):

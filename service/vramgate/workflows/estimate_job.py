@@ -1,5 +1,6 @@
 """One job in, its peak, bill and fit out. Estimates are not stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vramgate.calibration.capacity import CapacityCheck, check_capacity
@@ -11,14 +12,16 @@ from vramgate.errors import DomainError, FieldError
 from vramgate.hub import HubConfig
 from vramgate.jobs.description import JobDescription, ModelDescription
 from vramgate.jobs.resolve import ResolvedJob, resolve
+from vramgate.launch.draft import ParsedLaunch
 from vramgate.wire.estimates import EstimateRequest, EstimateResponse, estimate_response
 from vramgate.wire.validation import ValidationFailedError
-
-
-class NotAvailableError(DomainError):
-    """Part of the interface, but this version has nothing behind it."""
-
-    code = "not_available"
+from vramgate.workflows.read_launch import (
+    at_launch,
+    hardware_said,
+    launch_of,
+    launched_job,
+    whole_job,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,32 +51,77 @@ def estimate_job(
     return JobEstimate(resolved=resolved, memory=memory, check=check, calibration=stamp)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The job that a request is about, and the launch that says it, where one does."""
+
+    description: JobDescription
+    launch: ParsedLaunch | None = None
+
+
+def asked(request: EstimateRequest, stored: Mapping[str, str]) -> Asked:
+    """Return the job of a request; ``stored`` has the files that its launch names by digest.
+
+    Raises:
+        UnreadableLaunchError: a text of the launch is not what it should be.
+        InvalidJobError: the launch would not run.
+        IncompleteLaunchError: the launch does not say enough.
+    """
+    if request.launch is None:
+        if request.job is None or request.hardware is not None:
+            raise _hardware_beside_job()
+        return Asked(description=request.job.to_domain())
+    launched = launched_job(
+        launch_of(request.launch, stored), hardware=hardware_said(request.hardware)
+    )
+    return Asked(description=whole_job(launched), launch=launched.launch)
+
+
 def answer_request(
-    request: EstimateRequest, catalogs: Catalogs, *, from_hub: HubConfig | None = None
+    request: EstimateRequest,
+    catalogs: Catalogs,
+    *,
+    about: Asked | None = None,
+    from_hub: HubConfig | None = None,
 ) -> EstimateResponse:
     """Return the answer to a request for an estimate.
 
-    ``from_hub`` is the config of a model that the catalog does not know, where it was looked up.
+    ``about`` is what it asks of, where that was read already; ``from_hub`` the config of a model that
+    the catalog does not know, where it was looked up.
 
     Raises:
-        NotAvailableError: it describes a launch.
-        DomainError: as ``estimate_job``.
+        DomainError: as ``asked`` and ``estimate_job``.
     """
-    if request.job is None:
-        raise _no_launches()
-    if request.hardware is not None:
-        raise _hardware_beside_job()
-    description = request.job.to_domain()
+    about = asked(request, {}) if about is None else about
+    description = about.description
     if from_hub is not None:
         config = {**from_hub.config, "_name_or_path": from_hub.name}
         description = replace(description, model=ModelDescription(config=config))
-    done = estimate_job(
-        description, calibration=request.calibration, risk=request.risk, catalogs=catalogs
-    )
-    resolved = done.resolved
+    try:
+        done = estimate_job(
+            description, calibration=request.calibration, risk=request.risk, catalogs=catalogs
+        )
+    except DomainError as error:
+        if about.launch is None:
+            raise
+        raise at_launch(error, about.launch) from None
+    resolved = _with_what_was_read(done.resolved, about.launch, from_hub)
+    return estimate_response(resolved, done.memory, done.check, done.calibration, about.launch)
+
+
+def _with_what_was_read(
+    resolved: ResolvedJob, launch: ParsedLaunch | None, from_hub: HubConfig | None
+) -> ResolvedJob:
+    """Return the job with what its launch and the hub add to assumptions and warnings."""
     if from_hub is not None:
         resolved = replace(resolved, assumptions=(_assumption(from_hub), *resolved.assumptions))
-    return estimate_response(resolved, done.memory, done.check, done.calibration)
+    if launch is None:
+        return resolved
+    return replace(
+        resolved,
+        assumptions=(*launch.assumptions, *resolved.assumptions),
+        warnings=(*launch.warnings, *resolved.warnings),
+    )
 
 
 def _assumption(found: HubConfig) -> Assumption:
@@ -81,15 +129,6 @@ def _assumption(found: HubConfig) -> Assumption:
     commit = f" at {found.commit}" if found.commit else ""
     return Assumption(
         field="model.config", value=found.name, source=f"Hugging Face Hub{commit}{age}"
-    )
-
-
-def _no_launches() -> NotAvailableError:
-    detail = "launch descriptions are not available in this version"
-    return NotAvailableError(
-        f"/launch: {detail}.",
-        hint="Describe the run as a job: `/openapi.json` has its fields.",
-        fields=[FieldError(pointer="/launch", code="not_available", detail=detail)],
     )
 
 

@@ -3,13 +3,10 @@
 from vramgate.catalog.models import ModelCatalog
 from vramgate.errors import UnknownNameError
 from vramgate.hub import HubConfig, HubLookup
-from vramgate.wire.estimates import EstimateRequest
 
 
-async def look_up_model(
-    request: EstimateRequest, models: ModelCatalog, hub: HubLookup
-) -> HubConfig | None:
-    """Return the hub's config for the request's model; None where the catalog has the name.
+async def look_up_model(name: str | None, models: ModelCatalog, hub: HubLookup) -> HubConfig | None:
+    """Return the hub's config for a model's name; None where the catalog has the name.
 
     Also None where the hub does not have it either: the catalog's own refusal, with its
     suggestions, says more.
@@ -17,7 +14,6 @@ async def look_up_model(
     Raises:
         HubError: the hub did not answer usably.
     """
-    name = request.job.model.name if request.job is not None else None
     if name is None:
         return None
     try:

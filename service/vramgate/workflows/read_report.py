@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 from vramgate.access import Caller
 from vramgate.calibration.plausibility import card_doubts, check_possible, estimate_doubts
@@ -20,14 +20,17 @@ from vramgate.catalog.site import Catalogs
 from vramgate.costmodel.coefficients import MODEL_VERSION
 from vramgate.costmodel.estimate import estimate_memory
 from vramgate.errors import DomainError, FieldError, UnknownNameError
-from vramgate.jobs.description import HardwareDescription
+from vramgate.jobs.description import HardwareDescription, JobDescription
 from vramgate.jobs.resolve import resolve
+from vramgate.jobs.stack import MAX_STACK_TEXT, versions_in
+from vramgate.json_text import pointer
 from vramgate.wire.job import JobIn
-from vramgate.wire.json_text import pointer
 from vramgate.wire.reports import ReportIn
 from vramgate.wire.validation import ValidationFailedError, validated
+from vramgate.workflows.read_launch import launched_job, whole_job
 
 REMEMBERED_JOBS = 4096
+_LONGEST_DOUBT = 500
 CLOCK_SKEW = timedelta(minutes=10)
 """How far a trainer's clock may run ahead of ours."""
 
@@ -39,6 +42,10 @@ class UnknownDecisionError(DomainError):
     """There is no such decision of this tenant."""
 
     code = "unknown_decision"
+
+
+_Subject: TypeAlias = tuple[str, str | None, int | None, str | None]
+"""The digest of a job or launch, the card's name and size as its driver says, and the versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,8 @@ class ReportedJob:
     card_bytes: int | None
     """The card's whole memory, where the catalog knows it."""
     doubts: tuple[Doubt, ...] = ()
+    read: str | None = None
+    """The job that was read from a launch, as canonical JSON."""
 
 
 class ReportReader:
@@ -62,7 +71,7 @@ class ReportReader:
         """Remember nothing yet; ``most_jobs`` bounds what will be."""
         self._catalogs = catalogs
         self._most_jobs = most_jobs
-        self._jobs: OrderedDict[tuple[str, str | None, int | None], ReportedJob] = OrderedDict()
+        self._jobs: OrderedDict[_Subject, ReportedJob] = OrderedDict()
         self._lock = Lock()
 
     def read(self, item: object, caller: Caller, now: datetime | None = None) -> Report:
@@ -94,8 +103,10 @@ class ReportReader:
             ranks_hold_equal_shares=job.ranks_hold_equal_shares,
             doubts=tuple(_doubts(given, measured, job)),
             measured_at=given.measured_at,
-            job_digest=subject_digest if given.job is not None else None,
-            job_document=subject if given.job is not None else None,
+            job_digest=subject_digest
+            if given.job is not None
+            else job.read and digest_of(job.read),
+            job_document=subject if given.job is not None else job.read,
             subject_digest=subject_digest,
             model=job.model,
             accelerator=job.accelerator or given.accelerator,
@@ -107,35 +118,55 @@ class ReportReader:
         )
 
     def _job(self, given: ReportIn, subject_digest: str) -> ReportedJob:
-        if given.job is None:
-            return _job_of_launch()
-        key = (subject_digest, given.accelerator, given.accelerator_total_bytes)
+        # What a job does not say of its software it leaves to defaults; a launch cannot say it.
+        stack = _stack(given) if given.launch is not None else None
+        key = (subject_digest, given.accelerator, given.accelerator_total_bytes, stack)
         with self._lock:
             known = self._jobs.get(key)
             if known is not None:
                 self._jobs.move_to_end(key)
                 return known
-        found = self._estimated(given)
+        found = self._of_job(given) if given.launch is None else self._of_launch(given, stack)
         with self._lock:
             self._jobs[key] = found
             while len(self._jobs) > self._most_jobs:
                 self._jobs.popitem(last=False)
         return found
 
-    def _estimated(self, given: ReportIn) -> ReportedJob:
+    def _of_job(self, given: ReportIn) -> ReportedJob:
         try:
             description = validated(JobIn, given.job).to_domain()
         except ValidationFailedError as error:
             raise _below_job(error) from None
-        hardware, doubts = self._card(given, description.hardware)
         try:
-            resolved = resolve(
-                replace(description, hardware=hardware),
-                models=self._catalogs.models,
-                accelerators=self._catalogs.accelerators,
-            )
+            return self._estimated(description, given)
         except UnknownNameError as error:
             return _unresolved(description.model.name, error)
+
+    def _of_launch(self, given: ReportIn, stack: str | None) -> ReportedJob:
+        """Return the job of a launch; what cannot be read of it is a doubt, not the trainer's fault."""
+        if given.launch is None:
+            raise ValueError("the report has no launch")
+        try:
+            launched = launched_job(given.launch.to_domain())
+            description = whole_job(launched)
+            if stack is not None and description.software.stack is None:
+                software = replace(description.software, stack=stack)
+                description = replace(description, software=software)
+            job = self._estimated(description, given)
+        except UnknownNameError as error:
+            return _unresolved(None, error)
+        except DomainError as error:
+            return _unread(error)
+        return replace(job, read=canonical(launched.launch.job))
+
+    def _estimated(self, description: JobDescription, given: ReportIn) -> ReportedJob:
+        hardware, doubts = self._card(given, description.hardware)
+        resolved = resolve(
+            replace(description, hardware=hardware),
+            models=self._catalogs.models,
+            accelerators=self._catalogs.accelerators,
+        )
         memory = estimate_memory(resolved.job)
         shares = resolved.job.parallelism
         return ReportedJob(
@@ -208,16 +239,26 @@ def _doubts(given: ReportIn, measured: MeasuredBytes, job: ReportedJob) -> Itera
         yield from estimate_doubts(measured, job.estimated, given.outcome)
 
 
-def _job_of_launch() -> ReportedJob:
-    message = "The launch is kept, but this version cannot read a job from it yet."
+def _unread(error: DomainError) -> ReportedJob:
+    """Return what is known of a launch that no job could be read from: it is kept, and why."""
+    message = f"No job could be read from the launch: {error.message.rstrip('.')}."
     return ReportedJob(
         model=None,
         estimated=None,
         ranks_hold_equal_shares=False,
         accelerator=None,
         card_bytes=None,
-        doubts=(Doubt(code="job_unknown", message=message),),
+        doubts=(Doubt(code="job_unknown", message=message[:_LONGEST_DOUBT]),),
     )
+
+
+def _stack(given: ReportIn) -> str | None:
+    """Return the versions a trainer told, as the text of a stack."""
+    told = sorted((given.software or {}).items())
+    text = " / ".join(
+        f"{name} {version}" for name, version in told if versions_in(f"{name} {version}")
+    )
+    return text[:MAX_STACK_TEXT] or None
 
 
 def _unresolved(model: str | None, error: UnknownNameError) -> ReportedJob:

@@ -11,9 +11,11 @@ from anyio import to_thread
 from vramgate.errors import DomainError
 from vramgate.persistence.engine import Database, DatabaseUnavailableError
 from vramgate.persistence.idempotency import forget_expired
+from vramgate.persistence.launch_files import forget_unsent
 from vramgate.persistence.migrate import SchemaOutdatedError, is_behind, migrate, revision_of
 from vramgate.persistence.partitions import ensure_partitions
 from vramgate.telemetry import logger
+from vramgate.workflows.launch_files import KEPT_FOR
 
 UPKEEP_SECONDS = 3600.0
 CHECK_SECONDS = 2.0
@@ -107,8 +109,10 @@ class Upkeep:
 
 
 async def look_after(database: Database) -> None:
-    """Make the partitions of the coming months, forget idempotency keys whose day is over."""
+    """Make the partitions of the coming months, forget keys and files whose time is over."""
     async with database.writing() as connection:
         await ensure_partitions(connection)
     async with database.writing() as connection:
         await forget_expired(connection, datetime.now(UTC))
+    async with database.writing() as connection:
+        await forget_unsent(connection, datetime.now(UTC) - KEPT_FOR)

@@ -31,10 +31,10 @@ from vramgate.api.problems import (
 from vramgate.calibration.report import Report
 from vramgate.calibration.residuals import residuals_of
 from vramgate.errors import DomainError
+from vramgate.json_text import pointer
 from vramgate.persistence.idempotency import Claim, StoredAnswer
 from vramgate.persistence.reports import Recorded, Submission
 from vramgate.telemetry import logger
-from vramgate.wire.json_text import pointer
 from vramgate.wire.reports import ReportsRequest, ReportsResponse
 from vramgate.wire.validation import MAX_FIELDS
 from vramgate.workflows.read_report import ReportReader

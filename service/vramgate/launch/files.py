@@ -1,0 +1,103 @@
+"""The files that came with a launch; no other is ever read."""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vramgate.launch.documents import read_json, read_toml, read_yaml, unreadable
+from vramgate.launch.reading import Found, Reading, Unseen
+from vramgate.launch.words import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """A file by the name it was sent under."""
+
+    name: str
+    text: str
+
+    def document(self) -> Any:  # noqa: ANN401 whatever it holds
+        """Return the value of a YAML, JSON or TOML file, by the end of its name.
+
+        Raises:
+            UnreadableLaunchError: it is not what its name says.
+        """
+        if self.name.endswith(".json"):
+            return read_json(self.text, self.name)
+        if self.name.endswith(".toml"):
+            return read_toml(self.text, self.name)
+        return read_yaml(self.text, self.name)
+
+    def mapping(self) -> Mapping[str, Any]:
+        """Return the object that the file holds.
+
+        Raises:
+            UnreadableLaunchError: it holds something else.
+        """
+        value = self.document()
+        if not isinstance(value, dict):
+            raise unreadable(self.name, f"it holds {_kind(value)}, not an object of settings")
+        return value
+
+
+class Files:
+    """Files by path; paths may be absolute or not, on either side."""
+
+    __slots__ = ("_files", "missed")
+
+    def __init__(self, files: Mapping[str, str] | None = None) -> None:
+        self._files = {_plain(name): (name, text) for name, text in (files or {}).items()}
+        self.missed: dict[str, None] = {}
+        """Files that were looked for and are not there, in order."""
+
+    def add(self, name: str, text: str) -> None:
+        """Keep one more: a script's own ``cat > ds.json <<EOF``."""
+        self._files[_plain(name)] = (name, text)
+
+    def get(self, name: str) -> SentFile | None:
+        """Return the file of exactly this path."""
+        found = self._files.get(_plain(name))
+        return None if found is None else SentFile(name=found[0], text=found[1])
+
+    def find(self, path: Word) -> Reading[SentFile]:
+        """Return the file that a word names: under that path, or alone with its last parts."""
+        if not path.is_known:
+            return Unseen(
+                path.source,
+                f"{path.unresolved[0]} has no value here",
+                f"give {path.unresolved[0]} in launch.env",
+            )
+        wanted = _plain(path.text)
+        found = self._files.get(wanted)
+        if found is None:
+            found = self._by_last_parts(wanted)
+        if found is None:
+            self.missed[path.text] = None
+            return Unseen(
+                path.source,
+                f"{path.text} is not among the files",
+                f"send its text in launch.files under {path.text!r}",
+            )
+        name, text = found
+        return Found(SentFile(name=name, text=text), path.source)
+
+    def _by_last_parts(self, wanted: str) -> tuple[str, str] | None:
+        near = [
+            kept
+            for name, kept in self._files.items()
+            if wanted.endswith(f"/{name}") or name.endswith(f"/{wanted}")
+        ]
+        if not near:
+            last = posixpath.basename(wanted)
+            near = [kept for name, kept in self._files.items() if posixpath.basename(name) == last]
+        return near[0] if len(near) == 1 else None
+
+
+def _plain(path: str) -> str:
+    return posixpath.normpath(path).removeprefix("./")
+
+
+def _kind(value: object) -> str:
+    kinds = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "a switch"}
+    return "nothing" if value is None else kinds.get(type(value), "something else")

@@ -1,0 +1,1 @@
+"""One reader per framework: its options to fields of the job."""

@@ -1,0 +1,1 @@
+"""Kubernetes objects: containers, counts, cards, and a site's own annotations."""

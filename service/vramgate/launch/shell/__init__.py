@@ -1,0 +1,1 @@
+"""Scripts and command lines: words after expansion, commands in order; nothing is run."""
