@@ -89,3 +89,19 @@ def test_two_files_of_one_name_are_not_confused() -> None:
     assert isinstance(found, Found)
     assert found.value.text == "[]"
     assert list(files.missed) == ["ds.json"]
+
+
+def test_a_path_out_of_sight_is_looked_for_by_its_last_parts() -> None:
+    files = Files({"conf/ds.json": "{}"})
+    found = files.find(Word(text="$DIR/conf/ds.json", source="args[1]", unresolved=("$DIR",)))
+    assert isinstance(found, Found)
+    hidden = files.find(Word(text="$DIR/other.json", source="args[1]", unresolved=("$DIR",)))
+    assert isinstance(hidden, Unseen)
+    assert hidden.hint == "give $DIR in launch.env, or send the file as 'other.json'"
+    named_out_of_sight = Word(text="conf/ds_$N.json", source="args[1]", unresolved=("$N",))
+    assert isinstance(files.find(named_out_of_sight), Unseen)
+
+
+def test_a_file_of_another_folder_is_another_file() -> None:
+    found = Files({"b/ds.json": "{}"}).find(Word(text="a/ds.json", source="args[1]"))
+    assert isinstance(found, Unseen)

@@ -126,9 +126,9 @@ def _annotated_yaml(manifest: str, spec: str) -> str:
 
 
 def _indents(manifest: str) -> tuple[int, int]:
-    """Return how far a manifest indents objects, and the dashes of lists, by the first of each.
+    r"""Return how far a manifest indents objects, and the dashes of lists, by the first of each.
 
-    >>> _indents("spec:\\n  containers:\\n    - name: a\\n")
+    >>> _indents("spec:\n  containers:\n    - name: a\n")
     (2, 2)
     """
     of_list = _LIST.search(manifest)

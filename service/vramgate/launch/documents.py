@@ -1,5 +1,6 @@
 """YAML, JSON and TOML from strangers: bounded, and refused with line and column."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import partial
@@ -11,6 +12,7 @@ from vramgate.errors import DomainError
 from vramgate.json_text import MalformedJsonError, UnstorableTextError, parse_json
 from vramgate.launch.yaml_values import MAX_DEPTH, Builder
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -52,6 +54,8 @@ def read_yaml_documents(text: str, name: str) -> list[Any]:
         UnreadableLaunchError: it is not YAML, too deep, or has a key twice.
     """
     builder = Builder(partial(_at, name))
+    if not text.isascii() and _LONE_SURROGATE.search(text):
+        raise unreadable(name, "it holds halves of surrogate pairs")
     try:
         for event in yaml.parse(text, Loader=_Loader):
             builder.take(event)

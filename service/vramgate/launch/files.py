@@ -61,41 +61,60 @@ class Files:
         return None if found is None else SentFile(name=found[0], text=found[1])
 
     def find(self, path: Word) -> Reading[SentFile]:
-        """Return the file that a word names: under that path, or alone with its last parts."""
-        if not path.is_known:
-            return Unseen(
-                path.source,
-                f"{path.unresolved[0]} has no value here",
-                f"give {path.unresolved[0]} in launch.env",
-            )
-        wanted = _plain(path.text)
-        found = self._files.get(wanted)
-        if found is None:
-            found = self._by_last_parts(wanted)
-        if found is None:
-            self.missed[path.text] = None
+        """Return the file that a word names: under that path, or the only one with its last parts.
+
+        Of a path that begins with something out of sight (``$DIR/ds.json``) the rest is looked for.
+        """
+        wanted = path.text if path.is_known else _behind_unresolved(path)
+        # A script that writes `$OUT/ds.json` itself reads it under the same words.
+        found = self._files.get(_plain(path.text))
+        if found is None and wanted is not None:
+            found = self._find(_plain(wanted))
+        if found is not None:
+            return Found(SentFile(name=found[0], text=found[1]), path.source)
+        if wanted is not None:
+            self.missed[wanted] = None
+        if path.is_known:
             return Unseen(
                 path.source,
                 f"{path.text} is not among the files",
                 f"send its text in launch.files under {path.text!r}",
             )
-        name, text = found
-        return Found(SentFile(name=name, text=text), path.source)
+        also = f", or send the file as {wanted!r}" if wanted is not None else ""
+        return Unseen(
+            path.source,
+            f"{path.unresolved[0]} has no value here",
+            f"give {path.unresolved[0]} in launch.env{also}",
+        )
 
-    def _by_last_parts(self, wanted: str) -> tuple[str, str] | None:
+    def _find(self, wanted: str) -> tuple[str, str] | None:
+        if wanted in self._files:
+            return self._files[wanted]
         near = [
             kept
             for name, kept in self._files.items()
             if wanted.endswith(f"/{name}") or name.endswith(f"/{wanted}")
         ]
-        if not near:
-            last = posixpath.basename(wanted)
-            near = [kept for name, kept in self._files.items() if posixpath.basename(name) == last]
         return near[0] if len(near) == 1 else None
 
 
+def _behind_unresolved(path: Word) -> str | None:
+    """Return the last parts of a path whose first parts are out of sight; None where its name is.
+
+    >>> _behind_unresolved(Word(text="$DIR/conf/ds.json", source="", unresolved=("$DIR",)))
+    'conf/ds.json'
+    """
+    end = max(path.text.rfind(one) + len(one) for one in path.unresolved)
+    rest = path.text[end:]
+    return rest.lstrip("/") or None if rest.startswith("/") else None
+
+
 def _plain(path: str) -> str:
-    return posixpath.normpath(path).removeprefix("./")
+    """Return a path without what says nothing of its last parts: ``~/``, ``./``, ``../`` at its start."""
+    plain = posixpath.normpath(path.removeprefix("~/"))
+    while plain.startswith("../"):
+        plain = plain.removeprefix("../")
+    return plain
 
 
 def _kind(value: object) -> str:

@@ -64,8 +64,12 @@ _MODULES: Mapping[str, str] = {
     **{
         f"litgpt.{name}": "litgpt"
         for name in (
-            "finetune.lora", "finetune.lora_legacy", "finetune.full", "finetune.adapter",
-            "finetune.adapter_v2", "pretrain",
+            "finetune.lora",
+            "finetune.lora_legacy",
+            "finetune.full",
+            "finetune.adapter",
+            "finetune.adapter_v2",
+            "pretrain",
         )
     },
     "torchtitan.train": "torchtitan",

@@ -41,8 +41,8 @@ def read_launch(launch: Launch, *, hardware: Mapping[str, object] | None = None)
         read = config_reader(launch.framework)
         read(_object(launch.config, "config"), "config", context)
         settle_precision(draft)
-    if launch.manifest is None:
-        # A manifest's reader says them itself: its annotations win over variables.
+    if launch.manifest is None and launch.script is None:
+        # Readers of manifests and scripts say them themselves: their annotations win over variables.
         say_annotations(_own_variables(environment), context)
     _use_sent_config(launch, context)
     for name, value in (hardware or {}).items():

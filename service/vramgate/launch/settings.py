@@ -14,6 +14,8 @@ from vramgate.launch.words import Word
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}
 _NOTHING = {"none", "null", "~", ""}
+_OF_NUMBERS = frozenset("0123456789.inIN")
+"""Characters that a number begins with, ``inf`` and ``nan`` among them."""
 
 Said: TypeAlias = Sequence[Word] | object
 """The words behind a flag, or a value of a document."""
@@ -37,6 +39,10 @@ class Settings(Mapping[str, Setting]):
 
     def __getitem__(self, name: str) -> Setting:
         return self._settings[_key(name)]
+
+    def __contains__(self, name: object) -> bool:
+        # Asked for far more names than are said; the inherited way raises for each.
+        return isinstance(name, str) and _key(name) in self._settings
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._settings)
@@ -147,7 +153,7 @@ def of_flags(words: Sequence[Word]) -> Settings:
     settings: dict[str, Setting] = {}
     name, source, behind = "", "", list[Word]()
     for word in words:
-        if not _is_flag(word.text):
+        if word.text[:1] != "-" or not _is_flag(word.text):
             behind.append(word)
             continue
         if name:
@@ -163,12 +169,15 @@ def of_flags(words: Sequence[Word]) -> Settings:
 
 
 def _is_flag(text: str) -> bool:
-    """Tell an option from a value: negative numbers are values."""
-    return text.startswith("-") and text not in {"-", "--"} and _number(text) is None
+    """Tell an option from a value that begins with a dash: negative numbers are values."""
+    second = text[1:2]
+    if second in _OF_NUMBERS:
+        return _number(text) is None
+    return second != "" and text != "--"
 
 
 def _key(name: str) -> str:
-    return name.replace("-", "_")
+    return name.replace("-", "_") if "-" in name else name
 
 
 def _words(said: Said) -> tuple[Word, ...] | None:

@@ -1,6 +1,7 @@
 """What a script runs, rule by rule; expected words are what bash would pass, by hand."""
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_arguments_kept_in_a_text_are_split_like_megatron_scripts_expect() -> No
 
 
 def test_a_reference_is_never_split() -> None:
-    script = "ARGS=\"--node_rank $(scontrol show x | head -n1) --n 2\"\np $ARGS"
+    script = 'ARGS="--node_rank $(scontrol show x | head -n1) --n 2"\np $ARGS'
 
     assert last(script) == ["p", "--node_rank", "$(scontrol show x | head -n1)", "--n", "2"]
 
@@ -296,7 +297,7 @@ def test_every_command_of_a_list_is_kept() -> None:
         "F=ds.json\ncat <<'EOF' > $F\n{\"a\": 8}\nEOF\n",
         'cat > ds.json <<-EOF\n\t{"a": $N}\n\tEOF\n',
         "echo '{\"a\": 8}' > ds.json",
-        'printf \'{"a": %d}\\n\' $N > ds.json',
+        "printf '{\"a\": %d}\\n' $N > ds.json",
         'tee ds.json <<EOF\n{"a": $N}\nEOF\n',
         'cat <<EOF | tee ds.json > /dev/null\n{"a": $N}\nEOF\n',
         "echo '{\"a\": 8}' | sudo tee x; echo '{\"a\": 8}' | tee ds.json",
@@ -309,7 +310,7 @@ def test_a_file_that_the_script_writes_is_kept(script: str) -> None:
 
 
 def test_in_a_file_what_has_no_value_stays_as_it_is_written() -> None:
-    files = read('cat > a.yaml <<EOF\nbatch: ${B}\nnodes: $(hostname)\nEOF\n').files
+    files = read("cat > a.yaml <<EOF\nbatch: ${B}\nnodes: $(hostname)\nEOF\n").files
 
     assert files == {"a.yaml": "batch: ${B}\nnodes: $(hostname)\n"}
 
@@ -335,7 +336,7 @@ def test_what_a_program_prints_is_not_known() -> None:
         "echo $((" + "(" * 3000 + "1" + ")" * 3000 + "))",
         "echo $((9**99999999999))",
         "X=X; echo $((X))",
-        "E='eval \"$E\"; eval \"$E\"'; eval \"$E\"",
+        'E=\'eval "$E"; eval "$E"\'; eval "$E"',
         "X=" + "a" * 4000 + "; echo ${X##*a*a*a*b} ${X//a*a*a*b/c}",
         "while a; do " * 30 + "X=1;" + "done;" * 30,
         "if a; then X=1; fi;" * 20_000,
@@ -347,10 +348,8 @@ def test_what_a_program_prints_is_not_known() -> None:
 )
 def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()
-    try:
+    with suppress(UnreadableLaunchError):
         read(text)
-    except UnreadableLaunchError as error:
-        assert error.code == "unreadable_launch"
     assert time.process_time() - start < 10
 
 

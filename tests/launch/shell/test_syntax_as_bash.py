@@ -12,11 +12,14 @@ pytestmark = pytest.mark.skipif(bash.BASH is None, reason="compares with bash")
 
 EXAMPLES = 400
 
+_KEYWORDS = "if then elif else fi for while until do done case esac in select function time { } !"
+_OPERATORS = "[[ ]] ( ) (( )) ; ;; ;& ;;& & && | || |& < > >> << <<- <<< <( >( 2> &> >& >|"
+_WORDS = "a b= b=(1 x[1]=2 export f() -n == =~ -eq $x ${x} ${x:-y} $(a) $(( )) `a` [ ] {a,b} #c"
 PIECES = st.sampled_from(
     [
-        *"if then elif else fi for while until do done case esac in select function time { } !".split(),
-        *"[[ ]] ( ) (( )) ; ;; ;& ;;& & && | || |& < > >> << <<- <<< <( >( 2> &> >& >|".split(),
-        *"a b= b=(1 x[1]=2 export f() -n == =~ -eq $x ${x} ${x:-y} $(a) $(( )) `a` [ ] {a,b} #c".split(),
+        *_KEYWORDS.split(),
+        *_OPERATORS.split(),
+        *_WORDS.split(),
         *["'a b'", '"a $x"', "'", '"', "`", "$(", "\\", "\\\n", "$'", "EOF", "a)", "(a)"],
         *["cat <<EOF\nx\nEOF\n", "cat <<'EOF'\n$(\nEOF\n", "<<EOF"],
     ]
@@ -26,7 +29,9 @@ SOUP = st.lists(st.tuples(PIECES, BETWEEN), min_size=1, max_size=9).map(
     lambda pieces: "".join(piece + blank for piece, blank in pieces) + "\n"
 )
 COMMANDS = st.recursive(
-    st.sampled_from(["a b", "X=1", "a >f", "[[ a == b* ]]", "((x++))", "! a", "time a", "f() { a; }"]),
+    st.sampled_from(
+        ["a b", "X=1", "a >f", "[[ a == b* ]]", "((x++))", "! a", "time a", "f() { a; }"]
+    ),
     lambda inner: st.one_of(
         inner.map(lambda body: f"if {body}; then {body}; fi"),
         inner.map(lambda body: f"while {body}; do {body}; done"),

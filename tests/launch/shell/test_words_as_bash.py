@@ -8,7 +8,11 @@ from tests.launch.shell import bash
 from vramgate.launch.shell.read import read_shell
 from vramgate.launch.words import Word
 
-pytestmark = pytest.mark.skipif(bash.BASH is None, reason="compares with bash")
+pytestmark = [
+    pytest.mark.skipif(bash.BASH is None, reason="compares with bash"),
+    # The strategies nest; nobody reads their representation.
+    pytest.mark.filterwarnings("ignore:Generating overly large repr"),
+]
 
 EXAMPLES = 400
 

@@ -22,6 +22,7 @@ _NAMED = {
 _BYTE = 0xFF
 _CONTROL_BITS = 0x1F
 _LAST_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
 
 
 def decoded(text: str) -> str:
@@ -43,4 +44,4 @@ def _character(match: re.Match[str]) -> str:
     if match[_CONTROL]:
         return chr(ord(match[_CONTROL]) & _CONTROL_BITS)
     code = int(match[_HEX] or match[_SHORT] or match[_LONG], 16)
-    return chr(code) if code <= _LAST_CODE_POINT else match.group()
+    return match.group() if code > _LAST_CODE_POINT or code in _SURROGATES else chr(code)

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from vramgate.launch.documents import UnreadableLaunchError
+from vramgate.launch.shell.expansion import Expansion
 from vramgate.launch.shell.fields import Fields
 from vramgate.launch.shell.parameters import Braced as TakenApart
 from vramgate.launch.shell.parameters import cased, sliced, taken_apart
@@ -21,9 +21,6 @@ from vramgate.launch.shell.values import (
     known_text,
 )
 
-if TYPE_CHECKING:
-    from vramgate.launch.shell.expand import Expander
-
 _PLAIN_REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z_0-9]*|[1-9][0-9]*)\}?")
 _DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?"})
 _CUTS = frozenset({"#", "##", "%", "%%"})
@@ -35,7 +32,7 @@ _MAX_INDIRECTIONS = 4
 class BracedExpander:
     """Adds what ``${…}`` gives to the fields of a word."""
 
-    def __init__(self, expander: "Expander") -> None:
+    def __init__(self, expander: Expansion) -> None:
         self._expander = expander
         self._variables = expander.variables
 
@@ -240,10 +237,19 @@ class BracedExpander:
         offset, length = bounds
         if one.name in {"@", "*"}:
             items = ((Reference("$0"),), *items)
-        start = offset if offset >= 0 else len(items) + offset
+        start = self._first_place(one, items, offset)
         if start < 0 or (length is not None and length < 0):
             return ()
         return items[start:] if length is None else items[start : start + length]
+
+    def _first_place(self, one: TakenApart, items: Sequence[Pieces], offset: int) -> int:
+        """Return the place that an offset means; an array's offset is an index, and some may lack."""
+        held = self._variables.get(one.name)
+        if not isinstance(held, Array) or held.is_associative:
+            return offset if offset >= 0 else len(items) + offset
+        keys = sorted(int(key) for key in held.items)
+        first = offset if offset >= 0 else offset + max(keys, default=-1) + 1
+        return -1 if first < 0 else sum(key < first for key in keys)
 
     def _bounds(self, operand: str) -> tuple[int, int | None] | None:
         first, colon, second = operand.partition(":")

@@ -142,8 +142,7 @@ class Expander:
             return
         self.add_pieces(pieces, fields, quoted=quoted)
 
-    @staticmethod
-    def add_pieces(pieces: Pieces, fields: Fields, *, quoted: bool) -> None:
+    def add_pieces(self, pieces: Pieces, fields: Fields, *, quoted: bool) -> None:
         """Add the text of one expansion."""
         if quoted:
             fields.extend(pieces)

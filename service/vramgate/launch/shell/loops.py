@@ -1,24 +1,40 @@
 """Loops: each item where they are few and known, else the body once."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from vramgate.launch.shell.builtins import assigned_in
+from vramgate.launch.shell.builtins import Builtins, assigned_in
+from vramgate.launch.shell.expand import Expander
 from vramgate.launch.shell.outcome import Outcome, Stop
 from vramgate.launch.shell.syntax import ArithmeticFor, For, Loop, Node
 from vramgate.launch.shell.values import Lack, Pieces, is_known
-
-if TYPE_CHECKING:
-    from vramgate.launch.shell.walk import Walker
+from vramgate.launch.shell.variables import Budget, Variables
 
 MAX_ITEMS = 8
 """Items that a loop is gone through one by one; of more the variable has no single value."""
 
 
+class Walk(Protocol):
+    """What goes through a script."""
+
+    variables: Variables
+    budget: Budget
+    expander: Expander
+    builtins: Builtins
+    stop: Stop | None
+    is_silent: bool
+
+    def run(self, node: Node) -> Outcome:
+        """Go through a command."""
+
+    def fork(self, runs: Sequence[Callable[[], Outcome]]) -> None:
+        """Go each way from here."""
+
+
 class Loops:
     """Goes through loops for a walker."""
 
-    def __init__(self, walker: "Walker") -> None:
+    def __init__(self, walker: Walk) -> None:
         self._walker = walker
 
     def while_loop(self, node: Loop) -> Outcome:

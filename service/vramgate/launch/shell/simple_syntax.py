@@ -112,38 +112,36 @@ class SimpleParser:
         assignments: list[Assignment] = []
         words: list[Written | Assignment] = []
         redirections: list[Redirection] = []
-        takes, declares = False, False
+        name = ""
         while True:
-            match = _PLAIN_WORD.match(text, scanner.pos) if words and not takes else None
-            if match is not None:
-                scanner.pos = match.end()
-                word = match.group()
-                words.append(Written(word, (Literal(word),)))
-                self.blanks()
-                continue
+            match = _PLAIN_WORD.match(text, scanner.pos) if name else None
             char = text[scanner.pos : scanner.pos + 1]
-            if char in _REDIRECTING and char and self._redirect(redirections):
-                self.blanks()
-                continue
-            if not char or char in _ENDS:
-                break
-            assignment = self._assignment(words) if not words or takes else None
-            if assignment is None:
-                written = scanner.word()
-                words.append(written)
-                if len(words) == 1:
-                    takes = written.text in _TAKES_ASSIGNMENTS
-                    declares = written.text in _DECLARES
-            elif declares:
-                words.append(assignment)
-            elif not words:
-                assignments.append(assignment)
-            else:
-                words.append(_as_word(assignment))
+            if match is not None and name not in _TAKES_ASSIGNMENTS:
+                scanner.pos = match.end()
+                words.append(Written(match.group(), (Literal(match.group()),)))
+            elif not (char in _REDIRECTING and self._redirect(redirections)):
+                if not char or char in _ENDS:
+                    break
+                self._add(assignments, words, name)
+                name = name or "".join(word.text for word in words if isinstance(word, Written))
             self.blanks()
         if not assignments and not words and not redirections:
             return None
         return Simple(tuple(assignments), tuple(words), tuple(redirections), self.line(start))
+
+    def _add(
+        self, assignments: list[Assignment], words: list[Written | Assignment], name: str
+    ) -> None:
+        """Read the next assignment or word; ``name`` is the command's, once there is one."""
+        assignment = None
+        if not words or name in _TAKES_ASSIGNMENTS:
+            assignment = self._assignment(words)
+        if assignment is None:
+            words.append(self._scanner.word())
+        elif not words:
+            assignments.append(assignment)
+        else:
+            words.append(assignment if name in _DECLARES else _as_word(assignment))
 
     def redirections(self) -> tuple[Redirection, ...]:
         """Read the redirections behind a compound command."""

@@ -29,6 +29,10 @@ _SYSTEM_NAMES = (
 _SET_BY_SYSTEM = frozenset(_SYSTEM_NAMES.split())
 
 
+_VARIABLE_CHARACTERS = 8
+"""What putting one variable into an environment counts as."""
+
+
 class Budget:
     """How much one reading may do."""
 
@@ -125,9 +129,10 @@ class Variables:
         self._exported.discard(name)
         self._seen_by_commands = None
 
-    def environment(self) -> Mapping[str, Word]:
+    def environment(self, budget: Budget) -> Mapping[str, Word]:
         """Return what a command finds in its environment."""
         if self._seen_by_commands is None:
+            budget.spend(len(self._exported) * _VARIABLE_CHARACTERS)
             self._seen_by_commands = {
                 name: word for name in self._exported if (word := self._seen(name)) is not None
             }

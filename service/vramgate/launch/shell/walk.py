@@ -379,7 +379,7 @@ class Walker:
             return
         place = self._place(node.line)
         words = tuple(word_of(field, f"{place}args[{i}]") for i, field in enumerate(fields))
-        environment = self.variables.environment()
+        environment = self.variables.environment(self.budget)
         if prefix:
             environment = {**environment, **prefix}
         self.commands.append(Command(words=words, environment=environment))
