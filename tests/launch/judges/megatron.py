@@ -85,7 +85,7 @@ def parsed(words: list[str], world: int, program: str) -> Namespace:
     sys.argv = [program, *words]
     default = "GPT2BPETokenizer" if "gpt" in program or "hybrid" in program else None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        args: Any = arguments.parse_args()
+        args: Namespace = arguments.parse_args()
         arguments.validate_args(args, {"tokenizer_type": default} if default else {})
         args.apply_rope_fusion = False  # needs Transformer Engine, which needs a card
         config = arguments.core_transformer_config_from_args(args)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from vramgate.launch.shell.scan import Fail, Scanner
@@ -20,6 +21,8 @@ from vramgate.launch.shell.syntax import (
 
 _BLANKS = re.compile(r"(?:[ \t]+|\\\n)*(?:#[^\n]*)?")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,@%^+=-]+(?=[ \t\n;]|\Z)")
+_PLAIN_WORDS = re.compile(r"(?:[A-Za-z0-9_./:,@%^+=-]++[ \t]++(?:\\\n[ \t]*+)*+)++")
+"""Words of plain characters, each with a blank behind it: most of a command line."""
 _ASSIGNS = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)(?:(\+?)=|\[)")
 _ASSIGNED = re.compile(r"(\+?)=")
 _REDIRECTS = re.compile(
@@ -35,6 +38,18 @@ _PLAIN_SUBSCRIPT = re.compile(r"[^\]\s'\"`|&;<>()]*\]")
 _CONTINUED = re.compile(r"\\\n")
 _TOKEN = re.compile(r"[^ \t\n;&|<>()]+|.", re.DOTALL)
 _SHOWN = 40
+_KEPT_LENGTH = 64
+
+
+def _plain(word: str) -> Written:
+    """Return a word of plain characters."""
+    return _kept(word) if len(word) <= _KEPT_LENGTH else Written(word, (Literal(word),))
+
+
+@lru_cache(maxsize=4096)
+def _kept(word: str) -> Written:
+    # Names of options are the same everywhere.
+    return Written(word, (Literal(word),))
 
 
 class Awaited(NamedTuple):
@@ -114,12 +129,10 @@ class SimpleParser:
         redirections: list[Redirection] = []
         name = ""
         while True:
-            match = _PLAIN_WORD.match(text, scanner.pos) if name else None
+            if name and name not in _TAKES_ASSIGNMENTS:
+                self._plain_words(words)
             char = text[scanner.pos : scanner.pos + 1]
-            if match is not None and name not in _TAKES_ASSIGNMENTS:
-                scanner.pos = match.end()
-                words.append(Written(match.group(), (Literal(match.group()),)))
-            elif not (char in _REDIRECTING and self._redirect(redirections)):
+            if not (char in _REDIRECTING and self._redirect(redirections)):
                 if not char or char in _ENDS:
                     break
                 self._add(assignments, words, name)
@@ -128,6 +141,19 @@ class SimpleParser:
         if not assignments and not words and not redirections:
             return None
         return Simple(tuple(assignments), tuple(words), tuple(redirections), self.line(start))
+
+    def _plain_words(self, words: list[Written | Assignment]) -> None:
+        """Read the words of plain characters that come next, all at once."""
+        scanner, text = self._scanner, self._text
+        run = _PLAIN_WORDS.match(text, scanner.pos)
+        if run is not None:
+            scanner.pos = run.end()
+            words.extend(map(_plain, run.group().replace("\\\n", " ").split()))
+        last = _PLAIN_WORD.match(text, scanner.pos)
+        if last is not None:
+            scanner.pos = last.end()
+            words.append(_plain(last.group()))
+            self.blanks()
 
     def _add(
         self, assignments: list[Assignment], words: list[Written | Assignment], name: str
