@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vramgate.launch.annotations import say_annotations
+from vramgate.launch.annotations.read import say_annotations
 from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
 from vramgate.launch.launch import Context

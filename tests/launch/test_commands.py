@@ -2,10 +2,10 @@
 
 import pytest
 
+from vramgate.launch.commands.program_names import Recognised, recognise
 from vramgate.launch.draft import ParsedLaunch
 from vramgate.launch.files import Files
 from vramgate.launch.launch import Launch
-from vramgate.launch.program_names import Recognised, recognise
 from vramgate.launch.read import read_launch
 from vramgate.launch.words import Word
 

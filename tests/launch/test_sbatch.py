@@ -8,8 +8,8 @@ from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
 from vramgate.launch.launch import Context, Launch
 from vramgate.launch.read import read_launch
-from vramgate.launch.slurm_request import say_slurm_request
-from vramgate.launch.slurm_words import header_options, header_words, slurm_words
+from vramgate.launch.slurm.request import say_slurm_request
+from vramgate.launch.slurm.words import header_options, header_words, slurm_words
 from vramgate.launch.words import Word
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from vramgate.launch.commands import ends
+from vramgate.launch.commands.read import ends
 from vramgate.launch.draft import Draft
 from vramgate.launch.files import Files
 from vramgate.launch.launch import Context

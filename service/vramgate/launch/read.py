@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vramgate.launch.annotations import say_annotations, say_machine
-from vramgate.launch.commands import read_commands
+from vramgate.launch.annotations.read import say_annotations, say_machine
+from vramgate.launch.commands.programs import config_reader
+from vramgate.launch.commands.read import read_commands
 from vramgate.launch.documents import read_json, read_toml, read_yaml, unreadable
 from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
-from vramgate.launch.frameworks.deepspeed import settle_precision
+from vramgate.launch.frameworks.deepspeed.reader import settle_precision
 from vramgate.launch.launch import Context, Launch
 from vramgate.launch.manifests.read import read_manifest
-from vramgate.launch.programs import config_reader
 from vramgate.launch.reading import Found
 from vramgate.launch.sbatch import read_batch_script
 from vramgate.launch.shell.read import read_shell

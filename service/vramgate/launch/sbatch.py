@@ -7,13 +7,13 @@ Readers of ``srun``, ``salloc`` and ``sbatch`` command lines use ``slurm_words``
 import re
 from collections.abc import Mapping
 
-from vramgate.launch.annotations import say_annotations
-from vramgate.launch.commands import read_commands
+from vramgate.launch.annotations.read import say_annotations
+from vramgate.launch.commands.read import read_commands
 from vramgate.launch.draft import Problem
 from vramgate.launch.launch import Context
 from vramgate.launch.shell.read import read_shell
-from vramgate.launch.slurm_request import say_slurm_request
-from vramgate.launch.slurm_words import SlurmWords, header_options, header_words, slurm_words
+from vramgate.launch.slurm.request import say_slurm_request
+from vramgate.launch.slurm.words import SlurmWords, header_options, header_words, slurm_words
 from vramgate.launch.stack_words import say_stack
 from vramgate.launch.words import Word
 

@@ -1,6 +1,6 @@
-"""Make ``litgpt_hub.json`` from a checkout of litgpt: its config_hub, as far as memory goes.
+"""Make ``litgpt/hub.json`` from a checkout of litgpt: its config_hub, as far as memory goes.
 
-``python tests/launch/facts/litgpt_hub.py CHECKOUT > …/frameworks/litgpt_hub.json``
+``python tests/launch/facts/litgpt_hub.py CHECKOUT > …/frameworks/litgpt/hub.json``
 
 ``git clone https://github.com/Lightning-AI/litgpt`` at 26857050 (2026-06-29) makes the checkout; the wheel
 does not have the folder.

@@ -1,6 +1,6 @@
-"""Make ``torchtitan_configs.json`` from an installed torchtitan: what its packaged configurations say of memory.
+"""Make ``torchtitan/configs.json`` from an installed torchtitan: what its packaged configurations say of memory.
 
-``python tests/launch/facts/torchtitan_configs.py > …/frameworks/torchtitan_configs.json``
+``python tests/launch/facts/torchtitan_configs.py > …/frameworks/torchtitan/configs.json``
 
 Run it where torchtitan 0.3.0 is installed (``pip install torch==2.13.0 torchtitan==0.3.0 triton
 torchao``; no GPU is needed). Every function of every ``models/*/config_registry.py`` is called and its

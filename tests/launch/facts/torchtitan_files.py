@@ -1,6 +1,6 @@
-"""Make ``torchtitan_files.json`` from a checkout of torchtitan v0.2.2: its TOML files, as far as memory goes.
+"""Make ``torchtitan/files.json`` from a checkout of torchtitan v0.2.2: its TOML files, as far as memory goes.
 
-``python tests/launch/facts/torchtitan_files.py CHECKOUT > …/frameworks/torchtitan_files.json``
+``python tests/launch/facts/torchtitan_files.py CHECKOUT > …/frameworks/torchtitan/files.json``
 
 ``git clone --depth 1 --branch v0.2.2 https://github.com/pytorch/torchtitan`` makes the checkout. v0.2.2
 is the last release whose configurations are files (``torchtitan/models/*/train_configs/*.toml``).

@@ -1,6 +1,6 @@
-"""Make ``torchtune_recipes.json`` from torchtune's wheel: what its packaged configurations say of memory.
+"""Make ``torchtune/recipes.json`` from torchtune's wheel: what its packaged configurations say of memory.
 
-``python tests/launch/facts/torchtune_recipes.py WHEEL > …/frameworks/torchtune_recipes.json``
+``python tests/launch/facts/torchtune_recipes.py WHEEL > …/frameworks/torchtune/recipes.json``
 
 The wheel comes from ``pip download --no-deps torchtune==0.6.1``. Nothing of torchtune is imported:
 ``torchtune/_recipe_registry.py`` is read as text, the configurations as YAML. Kept are the values a

@@ -6,8 +6,8 @@ import pytest
 
 from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
-from vramgate.launch.frameworks.accelerate import say_accelerate
-from vramgate.launch.frameworks.accelerate_settings import of_environment
+from vramgate.launch.frameworks.accelerate.reader import say_accelerate
+from vramgate.launch.frameworks.accelerate.settings import of_environment
 from vramgate.launch.launch import Context, Launch
 from vramgate.launch.read import read_launch
 from vramgate.launch.settings import Settings, of_document, of_flags

@@ -9,8 +9,8 @@ import pytest
 from vramgate.launch.documents import UnreadableLaunchError
 from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
-from vramgate.launch.frameworks.deepspeed import say_deepspeed, settle_precision
-from vramgate.launch.frameworks.deepspeed_file import without_comments
+from vramgate.launch.frameworks.deepspeed.file import without_comments
+from vramgate.launch.frameworks.deepspeed.reader import say_deepspeed, settle_precision
 from vramgate.launch.launch import Context, Launch
 from vramgate.launch.read import read_launch
 from vramgate.launch.reading import Found

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from vramgate.launch.draft import ParsedLaunch
-from vramgate.launch.frameworks.litgpt_config import hub_files
+from vramgate.launch.frameworks.litgpt.config import hub_files
 from vramgate.launch.launch import Launch
 from vramgate.launch.read import read_launch
 

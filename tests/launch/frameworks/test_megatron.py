@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from vramgate.costmodel.families import architecture_from_config
 from vramgate.launch.draft import Draft, ParsedLaunch
 from vramgate.launch.files import Files
-from vramgate.launch.frameworks import megatron
-from vramgate.launch.frameworks.megatron_arguments import of_command_line
-from vramgate.launch.frameworks.megatron_family import nearest_family
-from vramgate.launch.frameworks.megatron_model import read_shape
-from vramgate.launch.frameworks.megatron_pattern import (
+from vramgate.launch.frameworks.megatron import reader as megatron
+from vramgate.launch.frameworks.megatron.arguments import of_command_line
+from vramgate.launch.frameworks.megatron.family import nearest_family
+from vramgate.launch.frameworks.megatron.model import read_shape
+from vramgate.launch.frameworks.megatron.pattern import (
     NoPatternError,
     layer_pattern,
     layout_stages,
 )
-from vramgate.launch.frameworks.megatron_shape import Shape, parameters
+from vramgate.launch.frameworks.megatron.shape import Shape, parameters
 from vramgate.launch.launch import Context, Invocation
 from vramgate.launch.reading import Found
 from vramgate.launch.words import Word

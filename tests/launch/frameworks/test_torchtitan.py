@@ -7,8 +7,8 @@ import pytest
 
 from vramgate.catalog.models import builtin_models
 from vramgate.launch.draft import ParsedLaunch
-from vramgate.launch.frameworks.torchtitan_config import packaged_configs, packaged_files
-from vramgate.launch.frameworks.torchtitan_models import MODELS
+from vramgate.launch.frameworks.torchtitan.config import packaged_configs, packaged_files
+from vramgate.launch.frameworks.torchtitan.models import MODELS
 from vramgate.launch.launch import Launch
 from vramgate.launch.read import read_launch
 

@@ -10,8 +10,8 @@ import pytest
 
 from vramgate.catalog.models import builtin_models
 from vramgate.launch.draft import ParsedLaunch
-from vramgate.launch.frameworks.torchtune_config import packaged_config, packaged_recipes
-from vramgate.launch.frameworks.torchtune_models import MODELS, TIED, builder_of
+from vramgate.launch.frameworks.torchtune.config import packaged_config, packaged_recipes
+from vramgate.launch.frameworks.torchtune.models import MODELS, TIED, builder_of
 from vramgate.launch.launch import Launch
 from vramgate.launch.read import read_launch
 
@@ -21,7 +21,7 @@ BUILDERS: Mapping[str, Mapping[str, int]] = json.loads(
 )
 PACKAGED: Mapping[str, Any] = json.loads(
     (
-        Path(__file__).parents[3] / "service/vramgate/launch/frameworks/torchtune_recipes.json"
+        Path(__file__).parents[3] / "service/vramgate/launch/frameworks/torchtune/recipes.json"
     ).read_text()
 )
 NAMES = {

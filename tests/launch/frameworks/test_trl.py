@@ -3,7 +3,7 @@
 import pytest
 
 from vramgate.launch.draft import ParsedLaunch
-from vramgate.launch.frameworks.trl_trainers import trainer_named
+from vramgate.launch.frameworks.trl.trainers import trainer_named
 from vramgate.launch.launch import Launch
 from vramgate.launch.read import read_launch
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vramgate.launch.annotations import PREFIX, say_annotations, say_machine
-from vramgate.launch.commands import read_commands
+from vramgate.launch.annotations.read import PREFIX, say_annotations, say_machine
+from vramgate.launch.commands.read import read_commands
 from vramgate.launch.draft import UnknownField
 from vramgate.launch.frameworks.tuners import say_unseen
 from vramgate.launch.launch import Context

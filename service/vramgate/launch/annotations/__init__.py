@@ -1,0 +1,1 @@
+"""A site's own words about a job: annotations, variables, lines of a script."""

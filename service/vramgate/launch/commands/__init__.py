@@ -1,0 +1,1 @@
+"""Command lines: wrappers and launchers taken off, the program that trains recognised."""

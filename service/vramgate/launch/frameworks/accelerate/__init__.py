@@ -1,0 +1,1 @@
+"""accelerate: its file, its flags, its variables."""

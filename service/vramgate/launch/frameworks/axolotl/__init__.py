@@ -1,0 +1,1 @@
+"""axolotl: its YAML and its command line."""

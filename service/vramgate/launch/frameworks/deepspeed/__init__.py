@@ -1,0 +1,1 @@
+"""DeepSpeed: its file under every trainer, and scripts that call it alone."""

@@ -1,0 +1,1 @@
+"""Hugging Face's Trainer and the scripts around it."""

@@ -1,0 +1,1 @@
+"""litgpt: its command line and its configurations."""

@@ -1,0 +1,1 @@
+"""LLaMA-Factory: its YAML and its command line."""

@@ -1,0 +1,1 @@
+"""Megatron-LM: its arguments, and the model that they describe."""

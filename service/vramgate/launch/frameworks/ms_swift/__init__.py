@@ -1,0 +1,1 @@
+"""ms-swift: its command line and its configurations."""

@@ -1,0 +1,1 @@
+"""torchtitan: its TOML, its registry, its command line."""

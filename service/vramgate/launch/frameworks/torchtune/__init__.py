@@ -1,0 +1,1 @@
+"""torchtune: recipes, configurations and overrides."""

@@ -1,0 +1,1 @@
+"""TRL: its scripts, its command line and its configurations."""
