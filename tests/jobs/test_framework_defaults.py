@@ -181,10 +181,24 @@ def test_defaults_are_the_frameworks_own(framework: str, field: str, value: obje
         ("ms-swift", None, "activation_checkpointing.reentrant", True, {}),
         # flash-attn has no fp32 kernel
         ("unsloth", None, "attention", "sdpa", {"precision": "fp32", "method": "full"}),
-        # ms-swift: lora_dtype fp32 and the DEFAULT targets in 1.x
+        # ms-swift: lora_dtype fp32, and DEFAULT targets (llm/utils/model.py LoRATM.llama2), in 1.7.3
         ("ms-swift", "ms-swift 1.7, peft 0.7", "method.adapter_dtype", "fp32", {}),
         ("ms-swift", "ms-swift 2.4, peft 0.11", "method.adapter_dtype", "bf16", {}),
-        ("ms-swift", "ms-swift 1.7", "method.target_modules", ["q_proj", "v_proj"], {}),
+        ("ms-swift", "ms-swift 1.7", "method.target_modules", ["q_proj", "k_proj", "v_proj"], {}),
+        (
+            "ms-swift",
+            "ms-swift 1.7",
+            "method.target_modules",
+            ["attn.c_attn"],
+            {"model": {"name": "Qwen/Qwen-7B"}},
+        ),
+        (
+            "ms-swift",
+            "ms-swift 1.7",
+            "method.target_modules",
+            "all-linear",
+            {"model": {"name": "state-spaces/mamba-130m-hf"}},
+        ),
         ("ms-swift", "ms-swift 1.7", "sequence_length", 2048, {}),
         # unsloth: whole logits before 2024.12
         ("unsloth", "unsloth 2024.9", "loss", "fused", {}),

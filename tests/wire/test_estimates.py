@@ -154,6 +154,7 @@ def test_the_answer_has_the_fields_of_the_design() -> None:
         "job",
         "assumptions",
         "warnings",
+        "launch",
     ]
     assert body["peak"] == {
         "allocated_bytes": 100,

@@ -106,11 +106,26 @@ def _quantization(setting: Setting, defaults: AdapterDefaults) -> Quantization:
 
 def _target_modules(setting: Setting, defaults: AdapterDefaults) -> str | tuple[str, ...]:
     said = setting.said.method.target_modules
-    default = defaults.target_modules or _peft_default(setting.model.architecture)
+    default = _default_targets(setting, defaults)
     targets = setting.ledger.said_or("method.target_modules", said, default)
     if targets == ALL_LINEAR:
         return targets
     return _matched(setting, targets) if isinstance(targets, str) else _named(setting, targets)
+
+
+def _default_targets(setting: Setting, defaults: AdapterDefaults) -> Default[str | tuple[str, ...]]:
+    """Return the framework's targets under this model's names, or peft's where it has none of them."""
+    default, architecture = defaults.target_modules, setting.model.architecture
+    if default is None:
+        return _peft_default(architecture)
+    names = default.value
+    if isinstance(names, str) or setting.framework in _OWN_ADAPTERS:
+        return default
+    paths = block_paths(architecture, stacked_experts=False)
+    if any(is_named(path, names) for path in paths):
+        return default
+    meant = meant_paths(architecture, names)
+    return Default(meant, default.source) if meant else _peft_default(architecture)
 
 
 def _named(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,8 +5,7 @@ YAML file or a dictionary.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from vramgate.launch.reading import Found, Misread, Reading, Unseen
 from vramgate.launch.words import Word
@@ -21,8 +20,7 @@ Said: TypeAlias = Sequence[Word] | object
 """The words behind a flag, or a value of a document."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):
     """What is said of one option."""
 
     said: Said
@@ -42,7 +40,7 @@ class Settings(Mapping[str, Setting]):
 
     def __contains__(self, name: object) -> bool:
         # Asked for far more names than are said; the inherited way raises for each.
-        return isinstance(name, str) and _key(name) in self._settings
+        return name in self._settings or (isinstance(name, str) and _key(name) in self._settings)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._settings)
@@ -52,13 +50,20 @@ class Settings(Mapping[str, Setting]):
 
     def over(self, lower: "Settings") -> "Settings":
         """Return these settings, and those of ``lower`` that these do not have."""
-        return Settings({**lower._settings, **self._settings})  # noqa: SLF001 its own kind
+        return _keyed({**lower._settings, **self._settings})  # noqa: SLF001 its own kind
 
     def value(self, *names: str) -> Reading[Any]:
         """Return the value under the first of the names that is said: text, or a document's value."""
+        setting = self._first(names)
+        return None if setting is None else _value(setting)
+
+    def _first(self, names: Sequence[str]) -> Setting | None:
         for name in names:
-            if name in self:
-                return _value(self[name])
+            setting = self._settings.get(name)
+            if setting is None and "-" in name:
+                setting = self._settings.get(_key(name))
+            if setting is not None:
+                return setting
         return None
 
     def text(self, *names: str) -> Reading[str]:
@@ -108,10 +113,9 @@ class Settings(Mapping[str, Setting]):
 
     def texts(self, *names: str) -> Reading[tuple[str, ...]]:
         """Return a list of texts: the words behind a flag, a document's list, or one text split at commas."""
-        name = next((name for name in names if name in self), None)
-        if name is None:
+        setting = self._first(names)
+        if setting is None:
             return None
-        setting = self[name]
         words = _words(setting.said)
         if words is not None:
             hidden = _hidden(words)
@@ -165,7 +169,14 @@ def of_flags(words: Sequence[Word]) -> Settings:
             behind = [Word(text=value, source=word.source, unresolved=unresolved)]
     if name:
         settings[_key(name)] = Setting(said=tuple(behind), source=source)
-    return Settings(settings)
+    return _keyed(settings)
+
+
+def _keyed(settings: dict[str, Setting]) -> Settings:
+    """Return settings whose names are written as they are looked up already."""
+    made = Settings()
+    made._settings = settings  # noqa: SLF001 its own kind
+    return made
 
 
 def _is_flag(text: str) -> bool:

@@ -51,7 +51,8 @@ def test_a_hybrid_strategy_on_nodes_of_unknown_size_leaves_the_group_unknown() -
 
 @pytest.mark.parametrize("said", ["FULL", 0, 6, [1]])
 def test_a_strategy_that_is_none_is_reported(said: object) -> None:
-    assert [one.rule for one in _said(sharding_strategy=said).problems] == ["not_a_value"]
+    parsed = _said(sharding_strategy=said, auto_wrap_policy="TRANSFORMER_BASED_WRAP")
+    assert [one.rule for one in parsed.problems] == ["not_a_value"]
 
 
 @pytest.mark.parametrize(("reshard", "stage"), [(True, 3), ("true", 3), (False, 2), ("no", 2)])
@@ -67,7 +68,6 @@ def test_version_2_keeps_or_frees_what_it_gathered(reshard: object, stage: int) 
     [
         ({"version": 1, "reshard_after_forward": "SHARD_GRAD_OP"}, "fsdp_reshard_ignored"),
         ({"version": 2, "sharding_strategy": "NO_SHARD"}, "fsdp_strategy_ignored"),
-        ({"version": 1}, "fsdp_without_wrap_policy"),
         (
             {"version": 2, "auto_wrap_policy": "SIZE_BASED_WRAP", "min_num_params": 10},
             "fsdp_size_based_wrap",
@@ -87,8 +87,14 @@ def test_what_has_no_effect_is_warned_of(values: dict[str, object], code: str) -
         {},
     ],
 )
-def test_without_units_the_model_is_one(values: dict[str, object]) -> None:
-    assert _said(None, **values).job["sharding"]["wrap"] == "none"
+def test_without_units_the_model_is_one_and_the_launch_invalid(values: dict[str, object]) -> None:
+    parsed = _said(None, **values)
+    assert parsed.job["sharding"]["wrap"] == "none"
+    assert [one.rule for one in parsed.problems] == ["fsdp_without_wrap_policy"]
+
+
+def test_without_sharding_no_units_are_needed() -> None:
+    assert _said(None, sharding_strategy="NO_SHARD").problems == ()
 
 
 def test_offload_moves_parameters_and_states() -> None:

@@ -149,12 +149,13 @@ def ms_swift(stack: Stack) -> FrameworkDefaults:
     """Return ms-swift's defaults.
 
     Sources: ``swift/arguments/tuner_args.py``: tuner_type lora, lora_rank 8, lora_dropout 0.05,
-    target_modules all-linear (before 3.0 DEFAULT, a table by model as peft's);
-    ``base_args/quant_args.py``: nf4, bnb_4bit_use_double_quant on; ``trainers/arguments.py``:
-    per_device_train_batch_size 1, gradient_checkpointing on, accumulation up to a global batch of
-    16; ``trainers/mixin.py``: use_reentrant True but under DDP; lora_dtype fp32 up to 2.0
-    (``swift/llm/utils/argument.py``), after it peft's; max_length 2048 before 3.0, after it the
-    model's; no k-bit preparation in any version; ``config/zero2.json``: buckets of 2e8.
+    target_modules all-linear (before 3.0 DEFAULT: ``LoRATM`` of ``llm/utils/model.py``, query, key
+    and value by each model's names); ``base_args/quant_args.py``: nf4, bnb_4bit_use_double_quant
+    on; ``trainers/arguments.py``: per_device_train_batch_size 1, gradient_checkpointing on,
+    accumulation up to a global batch of 16; ``trainers/mixin.py``: use_reentrant True but under DDP;
+    lora_dtype fp32 up to 2.0 (``swift/llm/utils/argument.py``), after it peft's; max_length 2048
+    before 3.0, after it the model's; no k-bit preparation in any version; ``config/zero2.json``:
+    buckets of 2e8.
     """
     base = transformers(stack)
     version = stack.version("ms-swift") or (4, 6)
@@ -199,7 +200,9 @@ def _swift_adapters(base: AdapterDefaults, version: tuple[int, int]) -> AdapterD
         base,
         rank=Default(8, "ms-swift default (lora_rank)"),
         target_modules=(
-            None if version < (3, 0) else Default("all-linear", "ms-swift default (target_modules)")
+            Default(("q_proj", "k_proj", "v_proj"), "ms-swift before 3.0 default (DEFAULT)")
+            if version < (3, 0)
+            else Default("all-linear", "ms-swift default (target_modules)")
         ),
         dropout=Default(0.05, "ms-swift default (lora_dropout)"),
         dtype=(

@@ -207,7 +207,7 @@ def _is_llama_factory(words: Sequence[Word], files: Files) -> bool:
 
 
 def _by_words(words: Sequence[Word]) -> str | None:
-    texts = {word.text.partition("=")[0] for word in words if word.text.startswith("-")}
+    texts = {word.text.partition("=")[0] for word in words if word.text[:1] == "-"}
     names = {text.replace("_", "-") for text in texts}
     if {"--num-layers", "--micro-batch-size"} <= names:
         return "megatron"

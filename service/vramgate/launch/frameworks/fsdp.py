@@ -151,10 +151,18 @@ def _say_whole(said: Found[str] | None, draft: Draft) -> None:
     else:
         source = said.source
         draft.say("sharding.wrap", Found(Wrap.NONE, source))
-    draft.warn(
-        "fsdp_without_wrap_policy",
-        f"FSDP wraps nothing ({source}): the whole model is one unit, gathered at once. Write"
-        " fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP.",
+    stage = draft.said("sharding.zero_stage")
+    if stage is not None and stage.value == 0:
+        return
+    # It runs, but shards nothing of use: every rank gathers the whole model at once.
+    draft.problem(
+        Problem(
+            rule="fsdp_without_wrap_policy",
+            detail=f"FSDP wraps nothing ({source}): the whole model is one unit, gathered at once",
+            fix="write fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP",
+            values={source: "NO_WRAP"},
+            field="sharding.wrap",
+        )
     )
 
 

@@ -8,7 +8,7 @@ from vramgate.launch.draft import Problem
 from vramgate.launch.launch import Context
 from vramgate.launch.manifests.cel import DeviceFacts
 from vramgate.launch.manifests.device_claims import Claimed, claimed_devices
-from vramgate.launch.manifests.gpu_asks import DeviceAsk, check_asks, device_ask
+from vramgate.launch.manifests.gpu_asks import DeviceAsk, check_asks
 from vramgate.launch.manifests.gpu_types import say_card, wanted_card
 from vramgate.launch.manifests.mpi_job import DEFAULT_SLOTS
 from vramgate.launch.manifests.node import MAX_COUNT
@@ -45,7 +45,7 @@ def say_devices(workload: Workload, objects: Objects, context: Context) -> None:
         if (found := _of_pod(group.pod, workload, objects))
     ]
     for _, found in groups:
-        check_asks(found.container, context.draft)
+        check_asks(found.container.resources, context.draft)
     asking = [(group, found) for group, found in groups if found.count is not None]
     if not asking:
         if workload.unseen is not None:
@@ -82,14 +82,12 @@ def _of_pod(pod: Pod, workload: Workload, objects: Objects) -> PodDevices | None
 
 
 def _asks(container: Container, pod: Pod) -> bool:
-    return bool(
-        device_ask(container) or container.resources.at("claims").value or share_of(container, pod)
-    )
+    return bool(container.ask or container.resources.at("claims").value or share_of(container, pod))
 
 
 def _of_container(container: Container, pod: Pod, objects: Objects) -> PodDevices:
     claimed = claimed_devices(container, pod, objects)
-    ask, share = device_ask(container), share_of(container, pod)
+    ask, share = container.ask, share_of(container, pod)
     if isinstance(claimed, Claimed):
         return PodDevices(
             container=container,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from vramgate.launch.draft import Draft, Problem
 from vramgate.launch.manifests.node import MAX_COUNT, Node
-from vramgate.launch.manifests.pods import Container
 from vramgate.launch.manifests.quantity import quantity
 
 NVIDIA_GPU = "nvidia.com/gpu"
@@ -40,10 +39,10 @@ class DeviceAsk:
     """Others may use the same card at the same time, each as if it were alone."""
 
 
-def device_ask(container: Container) -> DeviceAsk | None:
-    """Return the devices that a container's limits, else its requests, ask for."""
-    limits = container.resources.at("limits").fields()
-    requests = container.resources.at("requests").fields()
+def device_ask(resources: Node) -> DeviceAsk | None:
+    """Return the devices that limits, else requests, of a container ask for."""
+    limits = resources.at("limits").fields()
+    requests = resources.at("requests").fields()
     asks = [*_asks(limits, "limits"), *_asks(requests, "requests")]
     positive = [one for one in asks if one.count > 0]
     return positive[0] if positive else None
@@ -72,17 +71,17 @@ def _count(node: Node) -> int | None:
     return int(number)
 
 
-def check_asks(container: Container, draft: Draft) -> None:
+def check_asks(resources: Node, draft: Draft) -> None:
     """Report what the API server refuses of a container's devices.
 
     Source: kubernetes ``pkg/apis/core/validation/validation.go``,
     ``validateResourceRequirements`` and ``ValidateResourceQuantityValue``: extended resources are
     whole numbers, and requests equal limits.
     """
-    limits = container.resources.at("limits").fields()
-    requests = container.resources.at("requests").fields()
-    for place, resources in (("limits", limits), ("requests", requests)):
-        for name, node in resources.items():
+    limits = resources.at("limits").fields()
+    requests = resources.at("requests").fields()
+    for place, asked in (("limits", limits), ("requests", requests)):
+        for name, node in asked.items():
             if (name in _WHOLE or _MIG.fullmatch(name)) and node.is_said:
                 _check_whole(name, node, place, draft)
     for name, node in requests.items():

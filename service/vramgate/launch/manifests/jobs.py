@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from vramgate.launch.manifests.gpu_asks import device_ask
 from vramgate.launch.manifests.node import MAX_COUNT, Node
 from vramgate.launch.manifests.objects import Objects
 from vramgate.launch.manifests.pods import Group, Workload, pod_of
@@ -152,7 +151,7 @@ def first_with_devices(groups: Sequence[Group]) -> Group | None:
 
 
 def _has_devices(group: Group) -> bool:
-    return any(device_ask(container) for container in group.pod.containers)
+    return any(container.ask for container in group.pod.containers)
 
 
 def _of_job(node: Node, spec: Node, *templates: Node) -> Workload:

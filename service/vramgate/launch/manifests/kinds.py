@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 from vramgate.launch.documents import UnreadableLaunchError, unreadable
 from vramgate.launch.draft import Draft
-from vramgate.launch.manifests.gpu_asks import device_ask
 from vramgate.launch.manifests.jobs import (
     cron_job,
     deployment,
@@ -88,9 +87,7 @@ def _reader(node: Node) -> Reader | None:
 
 
 def _asks_for_devices(workload: Workload) -> bool:
-    return any(
-        device_ask(container) for group in workload.groups for container in group.pod.containers
-    )
+    return any(container.ask for group in workload.groups for container in group.pod.containers)
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from vramgate.launch.manifests.gpu_asks import DeviceAsk, device_ask
 from vramgate.launch.manifests.node import Node
 from vramgate.launch.reading import Reading, Unseen
 from vramgate.launch.words import Word
@@ -22,7 +24,7 @@ _USUAL_NAMES = (
 """What people call the container that trains."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Container:
     """One container; parts may come from different places of an object."""
 
@@ -39,6 +41,11 @@ class Container:
     def has_command(self) -> bool:
         """Whether the manifest says what runs in it."""
         return bool(self.command.value) or bool(self.args.value)
+
+    @cached_property
+    def ask(self) -> DeviceAsk | None:
+        """The devices that it asks for."""
+        return device_ask(self.resources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

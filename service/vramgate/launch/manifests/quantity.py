@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -17,6 +18,8 @@ _SUFFIXES = {
         for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
     },
 }
+_LONGEST = 40
+"""Characters: a sign, 18 digits, a point, 9 digits, an exponent."""
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d{1,18}\.?\d{0,9}|\.\d{1,9}))(?:[eE](?P<power>[+-]?\d{1,2})|(?P<suffix>[numkMGTPE]?i?))"
 )
@@ -32,7 +35,13 @@ def quantity(value: object) -> Fraction | None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    match = _QUANTITY.fullmatch(str(value).strip())
+    text = str(value).strip()
+    return _number(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=1024)
+def _number(text: str) -> Fraction | None:
+    match = _QUANTITY.fullmatch(text)
     if match is None or (match["suffix"] or "") not in _SUFFIXES:
         return None
     scale = (

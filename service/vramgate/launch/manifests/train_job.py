@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vramgate.launch.draft import Problem
-from vramgate.launch.manifests.gpu_asks import device_ask
 from vramgate.launch.manifests.node import Node, named
 from vramgate.launch.manifests.objects import Objects
 from vramgate.launch.manifests.pods import Container, Group, Pod, Workload, container_of, pod_of
@@ -168,7 +167,7 @@ def _with_torchtune(
     said = container.command.value
     if not runtime.is_torch or said != list(TORCHTUNE):
         return container
-    ask = device_ask(container)
+    ask = container.ask
     count = processes.value if isinstance(processes, Found) else ask.count if ask else 0
     words = torchtune_words(
         runtime.name,

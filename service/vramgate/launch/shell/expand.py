@@ -3,7 +3,7 @@
 Names of files are not looked up: ``*.json`` stays as it is written, and so does ``~``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vramgate.launch.documents import UnreadableLaunchError
 from vramgate.launch.shell.arithmetic import NoValueError, evaluate
@@ -50,6 +50,21 @@ class Expander:
         """Whether ``$1``, ``$#`` and the like were asked for and nobody knows them."""
 
     # ------------------------------------------------------------ words
+
+    def all_fields(self, words: Iterable[object]) -> list[Pieces]:
+        """Return what the written words among some become; assignments are left out."""
+        found: list[Pieces] = []
+        characters = 0
+        for word in words:
+            if not isinstance(word, Written):
+                continue
+            if word.plain is not None:
+                found.append(word.plain)
+                characters += len(word.text)
+            else:
+                found.extend(self.fields(word))
+        self._budget.spend(characters)
+        return found
 
     def fields(self, word: Written) -> Sequence[Pieces]:
         """Return the words that one written word becomes; maybe none."""

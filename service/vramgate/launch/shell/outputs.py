@@ -6,8 +6,8 @@ from vramgate.launch.documents import UnreadableLaunchError
 from vramgate.launch.shell.expand import Expander
 from vramgate.launch.shell.parse import parse_quoted
 from vramgate.launch.shell.syntax import HereDocument, Redirection
-from vramgate.launch.shell.texts import output_of
-from vramgate.launch.shell.values import text_of
+from vramgate.launch.shell.texts import output_of, prints
+from vramgate.launch.shell.values import Pieces, text_of
 
 _INPUTS = frozenset({"", "0"})
 _TO_FILE = frozenset({">", ">>", ">|", "&>", "&>>"})
@@ -48,11 +48,15 @@ class Outputs:
             return document.body
 
     def take(
-        self, words: Sequence[str], redirections: Sequence[Redirection], given: str | None
+        self, fields: Sequence[Pieces], redirections: Sequence[Redirection], given: str | None
     ) -> str | None:
         """Note what a command writes to files, and return what it writes to a pipe."""
+        name = text_of(fields[0])
+        if name != "tee" and not prints(name):
+            return self.redirected(None, redirections)
+        words = [text_of(field) for field in fields]
         output = output_of(words, given)
-        if words and words[0] == "tee" and given is not None:
+        if name == "tee" and given is not None:
             appends = "-a" in words
             for path in words[1:]:
                 if not path.startswith("-"):

@@ -53,4 +53,7 @@ def read_shell(
         walker.run(parse_script(text.replace("\0", ""), shown))
     except RecursionError:
         raise unreadable(shown, "it is nested too deeply") from None
-    return ShellReading(commands=tuple(walker.commands), files=walker.outputs.files)
+    commands = tuple(walker.commands)
+    # The walker's parts refer to each other: what it holds stays until the collector comes.
+    walker.commands.clear()
+    return ShellReading(commands=commands, files=walker.outputs.files)

@@ -43,13 +43,15 @@ _KEPT_LENGTH = 64
 
 def _plain(word: str) -> Written:
     """Return a word of plain characters."""
-    return _kept(word) if len(word) <= _KEPT_LENGTH else Written(word, (Literal(word),))
+    if len(word) <= _KEPT_LENGTH:
+        return _kept(word)
+    return Written(word, (Literal(word),), (word,))
 
 
 @lru_cache(maxsize=4096)
 def _kept(word: str) -> Written:
     # Names of options are the same everywhere.
-    return Written(word, (Literal(word),))
+    return Written(word, (Literal(word),), (word,))
 
 
 class Awaited(NamedTuple):

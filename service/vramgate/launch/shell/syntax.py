@@ -72,6 +72,8 @@ class Written(NamedTuple):
     text: str
     """As written, quotes and all."""
     parts: Parts
+    plain: tuple[str] | None = None
+    """The one field it becomes, where nothing in it has to be looked at again."""
 
 
 class Element(NamedTuple):

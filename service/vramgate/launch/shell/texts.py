@@ -17,6 +17,11 @@ Printer = Callable[[Sequence[str], str | None], str | None]
 """Takes the words behind the program and its input; None where its output cannot be told."""
 
 
+def prints(name: str) -> bool:
+    """Return whether what the program prints can be told from its words."""
+    return name in _PRINTERS
+
+
 def output_of(words: Sequence[str], given: str | None) -> str | None:
     """Return what a program prints; None where it cannot be told.
 

@@ -1,6 +1,6 @@
 """Values of variables: texts in which some parts may be references that nobody gave a value."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
@@ -70,6 +70,19 @@ def word_of(pieces: Pieces, source: str) -> Word:
     if len(pieces) == 1 and not isinstance(pieces[0], Reference):
         return Word(text=pieces[0], source=source)
     return Word(text="".join(pieces), source=source, unresolved=unresolved_in(pieces))
+
+
+def words_of(fields: Sequence[Pieces], source: str) -> tuple[Word, ...]:
+    """Return the words of a command, each with its number behind the source."""
+    return tuple(
+        [
+            Word(text=field[0], source=f"{source}[{index}]")
+            # Spelled out for the usual word: a text alone that is no reference.
+            if len(field) == 1 and type(field[0]) is str
+            else word_of(field, f"{source}[{index}]")
+            for index, field in enumerate(fields)
+        ]
+    )
 
 
 def pieces_of(word: Word) -> Pieces:

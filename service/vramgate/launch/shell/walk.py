@@ -32,7 +32,15 @@ from vramgate.launch.shell.syntax import (
     Simple,
     Written,
 )
-from vramgate.launch.shell.values import Lack, Pieces, Value, known_text, text_of, word_of
+from vramgate.launch.shell.values import (
+    Lack,
+    Pieces,
+    Value,
+    known_text,
+    text_of,
+    word_of,
+    words_of,
+)
 from vramgate.launch.shell.variables import Budget, Variables
 from vramgate.launch.words import Command, Word
 
@@ -314,12 +322,7 @@ class Walker:
     def _simple(self, node: Simple) -> Outcome:
         if node.words and literal(node.words[0]) in DECLARING:
             return self.builtins.declare(node.words, self._place(node.line))
-        fields = [
-            field
-            for word in node.words
-            if isinstance(word, Written)
-            for field in self.expander.fields(word)
-        ]
+        fields = self.expander.all_fields(node.words)
         if not fields:
             for one in node.assignments:
                 self.assigner.assign(one)
@@ -367,9 +370,7 @@ class Walker:
         if name in self.builtins.by_name:
             return self.builtins.by_name[name](fields, given)
         self._emit(node, fields, prefix)
-        self._printed = self.outputs.take(
-            [text_of(field) for field in fields], node.redirections, given
-        )
+        self._printed = self.outputs.take(fields, node.redirections, given)
         if name == "exec" and len(fields) > 1:
             self.stop = Stop.EXIT
         return Outcome.PRESUMED
@@ -378,7 +379,7 @@ class Walker:
         if self.is_silent:
             return
         place = self._place(node.line)
-        words = tuple(word_of(field, f"{place}args[{i}]") for i, field in enumerate(fields))
+        words = words_of(fields, f"{place}args")
         environment = self.variables.environment(self.budget)
         if prefix:
             environment = {**environment, **prefix}

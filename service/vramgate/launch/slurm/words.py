@@ -5,7 +5,7 @@ Source: src/sbatch/opt.c (get_argument, _opt_batch_script) and src/common/slurm_
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vramgate.launch.words import Word
 
@@ -103,7 +103,7 @@ def slurm_words(words: Sequence[Word]) -> SlurmWords:
         found = _long(word, following) if word.text.startswith("--") else _short(word, following)
         for name, value, takes in found:
             source = f"{word.source} --{name}"
-            options[name] = replace(value, source=source)
+            options[name] = value._replace(source=source)
             place += takes
     return SlurmWords(options=options, rest=tuple(words[place:]))
 

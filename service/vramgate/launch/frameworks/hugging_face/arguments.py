@@ -7,7 +7,9 @@ Sources: transformers 5.24.0 and 4.45.2 ``hf_argparser.py``, ``training_args.py`
 ``training_args_seq2seq.py``; TRL 1.16.0 ``scripts/utils.py``; Python's ``argparse`` (allow_abbrev).
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from vramgate.jobs.stack import Stack, parse_stack
 from vramgate.launch.frameworks.tuners import Told, from_file, is_config
@@ -126,5 +128,12 @@ def _canonical(settings: Settings, known: Collection[str]) -> Settings:
 def _full_name(key: str, known: Collection[str]) -> str:
     if key in known or len(key) < _SHORTEST_BEGINNING:
         return key
-    matches = [name for name in known if name.startswith(key)]
+    names = _in_order(frozenset(known))
+    first = bisect_left(names, key)
+    matches = [name for name in names[first : first + 2] if name.startswith(key)]
     return matches[0] if len(matches) == 1 else key
+
+
+@lru_cache(maxsize=16)
+def _in_order(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
