@@ -48,7 +48,9 @@ async def test_every_path_refuses_other_methods_with_a_problem_document(
     app: FastAPI, client: httpx.AsyncClient
 ) -> None:
     for _, path in _operations(app):
-        answer = await client.request("PATCH", path.format(name="a", code="a", report_id="a", sha256="a"))
+        answer = await client.request(
+            "PATCH", path.format(name="a", code="a", report_id="a", sha256="a")
+        )
         assert answer.status_code == 405
         assert answer.headers["allow"]
         await _assert_problem(answer)
