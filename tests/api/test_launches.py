@@ -85,13 +85,48 @@ async def test_a_file_that_did_not_come_is_named_and_its_fields_left_out(
     assert (told["job"]["sharding"] or {}).get("zero_stage") is None
 
 
-async def test_an_estimate_of_a_launch_is_that_of_the_job_it_is(client: httpx.AsyncClient) -> None:
-    launch = {"script": SCRIPT, "files": {"ds.json": DS}}
-    read = await parsed(client, launch=launch)
-    job = {name: value for name, value in read["job"].items() if value is not None}
+PYTORCHJOB = f"""\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: pretrain}}
+spec:
+  nprocPerNode: "8"
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          nodeSelector: {{nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}}
+          containers:
+            - name: pytorch
+              image: example/trainer:1
+              command: [bash, -c, "{COMMAND} --deepspeed ds.json"]
+              resources: {{limits: {{nvidia.com/gpu: 8}}}}
+"""
+ONE_JOB = {
+    "model": {"name": "meta-llama/Llama-3.1-8B"},
+    "task": "pretrain",
+    "precision": "bf16-master",
+    "micro_batch_size": 1,
+    "sequence_length": 4096,
+    "gradient_accumulation_steps": 4,
+    "packing": "packed",
+    "activation_checkpointing": "full",
+    "attention": "sdpa",
+    "sharding": {"implementation": "deepspeed", "zero_stage": 3},
+    "hardware": {"accelerator": "a100-sxm4-80gb", "devices": 16, "devices_per_node": 8},
+    "software": {"framework": "transformers"},
+}
+"""What the script and the PyTorchJob start, written by hand in the interface's own words."""
 
-    of_launch = (await client.post(ESTIMATES, json={"launch": launch})).json()
-    of_job = (await client.post(ESTIMATES, json={"job": job})).json()
+
+@pytest.mark.parametrize("launch", [{"script": SCRIPT}, {"manifest": PYTORCHJOB}])
+async def test_an_estimate_of_a_launch_is_that_of_the_job_it_is(
+    client: httpx.AsyncClient, launch: dict[str, str]
+) -> None:
+    body = {"launch": {**launch, "files": {"ds.json": DS}}}
+    of_launch = (await client.post(ESTIMATES, json=body)).json()
+    of_job = (await client.post(ESTIMATES, json={"job": ONE_JOB})).json()
 
     same = ("model", "peak", "bill", "timeline", "host_bytes", "capacity", "fits", "job")
     assert {name: of_launch[name] for name in same} == {name: of_job[name] for name in same}
@@ -145,11 +180,20 @@ async def test_a_value_out_of_bounds_is_a_problem_of_the_launch(client: httpx.As
         ({"framework": "axolotl", "config": "a: 1\na: 2"}, 2),
         ({"framework": "axolotl", "config": "a:\n\t- 1"}, 2),
         ({"framework": "deepspeed", "config": '{"a": 1, // no\n}'}, 1),
+        (
+            {
+                "command": f"{COMMAND} --deepspeed ds.json",
+                "files": {
+                    "ds.json": '{\n// no comments in JSON\n"zero_optimization": {"stage": 3}}'
+                },
+            },
+            2,
+        ),
         ({"script": "#!/bin/bash\necho 'open\n"}, 2),
     ],
 )
 async def test_text_that_cannot_be_read_is_refused_with_its_line(
-    client: httpx.AsyncClient, launch: dict[str, str], line: int
+    client: httpx.AsyncClient, launch: dict[str, Any], line: int
 ) -> None:
     answer = await client.post(PARSE, json={"launch": launch})
 

@@ -6,9 +6,9 @@ object; Hjson), accelerate 1.15.0 ``utils/deepspeed.py`` (``HfDeepSpeedConfig.__
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from vramgate.launch.documents import UnreadableLaunchError, read_json, unreadable
 from vramgate.launch.files import SentFile
@@ -67,8 +67,13 @@ def _settings(values: Mapping[str, Any], prefix: str) -> Settings:
     )
 
 
-def find_deepspeed(setting: Setting, context: Context) -> Reading[DeepSpeedFile]:
-    """Return DeepSpeed's configuration.
+FileReader: TypeAlias = Callable[[SentFile], "DeepSpeedFile"]
+
+
+def find_deepspeed(
+    setting: Setting, context: Context, *, read_file: FileReader
+) -> Reading[DeepSpeedFile]:
+    """Return DeepSpeed's configuration; who loads it decides what a file may hold.
 
     Raises:
         UnreadableLaunchError: a file was sent that is not JSON.
@@ -77,19 +82,21 @@ def find_deepspeed(setting: Setting, context: Context) -> Reading[DeepSpeedFile]
     if isinstance(said, Mapping):
         return Found(DeepSpeedFile(values=said, prefix=f"{setting.source}."), setting.source)
     if isinstance(said, str):
-        return _named(Word(text=said, source=setting.source), setting.source, context)
+        return _named(Word(text=said, source=setting.source), setting.source, context, read_file)
     if isinstance(said, tuple) and said and isinstance(said[0], Word):
-        return _named(said[0], setting.source, context)
+        return _named(said[0], setting.source, context, read_file)
     return Misread(setting.source, said, "a DeepSpeed configuration: a file's name or an object")
 
 
-def _named(word: Word, source: str, context: Context) -> Reading[DeepSpeedFile]:
+def _named(
+    word: Word, source: str, context: Context, read_file: FileReader
+) -> Reading[DeepSpeedFile]:
     """Return the configuration that a word is, or names."""
     if word.text.lstrip().startswith("{") and word.is_known:
         return Found(_of_text(word.text, source), source)
     found = context.files.find(word)
     if isinstance(found, Found):
-        return Found(_of_file(found.value), source)
+        return Found(read_file(found.value), source)
     encoded = _decoded(word.text) if word.is_known else None
     if encoded is not None:
         return Found(_of_text(encoded, source), source)
@@ -109,28 +116,37 @@ def _of_text(text: str, source: str) -> DeepSpeedFile:
     Raises:
         UnreadableLaunchError: it is no JSON object.
     """
-    values = read_json(text, source)
-    if not isinstance(values, dict):
-        raise unreadable(source, "it holds no object of settings")
-    return DeepSpeedFile(values=values, prefix=f"{source}: ")
+    return _of_values(read_json(text, source), source)
 
 
-def _of_file(file: SentFile) -> DeepSpeedFile:
-    """Return a file's words, whatever its name ends in; Hjson allows comments.
+def read_json_file(file: SentFile) -> DeepSpeedFile:
+    """Return a file's words as Hugging Face's trainers load them (``json.load``), whatever its name.
+
+    Raises:
+        UnreadableLaunchError: it is not JSON, or holds no object.
+    """
+    return _of_values(read_json(file.text, file.name), file.name)
+
+
+def read_hjson_file(file: SentFile) -> DeepSpeedFile:
+    """Return a file's words as DeepSpeed itself loads them: Hjson allows comments.
 
     Raises:
         UnreadableLaunchError: it is neither JSON nor JSON with comments, or holds no object.
     """
     try:
-        values = read_json(file.text, file.name)
+        return read_json_file(file)
     except UnreadableLaunchError:
         text = without_comments(file.text)
         if text == file.text:
             raise
-        values = read_json(text, file.name)
+        return _of_values(read_json(text, file.name), file.name)
+
+
+def _of_values(values: object, name: str) -> DeepSpeedFile:
     if not isinstance(values, dict):
-        raise unreadable(file.name, "it holds no object of settings")
-    return DeepSpeedFile(values=values, prefix=f"{file.name}: ")
+        raise unreadable(name, "it holds no object of settings")
+    return DeepSpeedFile(values=values, prefix=f"{name}: ")
 
 
 def without_comments(text: str) -> str:

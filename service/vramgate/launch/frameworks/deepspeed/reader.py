@@ -20,7 +20,12 @@ from vramgate.launch.frameworks.deepspeed.batch import (
     say_batch,
     sizes_of,
 )
-from vramgate.launch.frameworks.deepspeed.file import DeepSpeedFile, find_deepspeed
+from vramgate.launch.frameworks.deepspeed.file import (
+    DeepSpeedFile,
+    find_deepspeed,
+    read_hjson_file,
+    read_json_file,
+)
 from vramgate.launch.frameworks.deepspeed.precision import say_precision, settle_precision
 from vramgate.launch.frameworks.deepspeed.script import say_script
 from vramgate.launch.frameworks.deepspeed.zero import say_zero
@@ -57,7 +62,8 @@ def say_deepspeed(setting: Setting | None, context: Context, *, trainer: Setting
     """
     if setting is None:
         return
-    found = find_deepspeed(setting, context)
+    read_file = read_hjson_file if trainer is None else read_json_file
+    found = find_deepspeed(setting, context, read_file=read_file)
     if isinstance(found, Found):
         _say_file(found.value, setting.source, context, trainer)
         return
