@@ -105,3 +105,16 @@ def test_a_path_out_of_sight_is_looked_for_by_its_last_parts() -> None:
 def test_a_file_of_another_folder_is_another_file() -> None:
     found = Files({"b/ds.json": "{}"}).find(Word(text="a/ds.json", source="args[1]"))
     assert isinstance(found, Unseen)
+
+
+def test_what_an_answer_repeats_stays_a_line() -> None:
+    draft, word = Draft(), "x" * 100_000
+    draft.say("micro_batch_size", Misread(word, word, "a whole number"))
+    draft.say("sequence_length", Unseen(word, word, word))
+    draft.say("hardware.devices", Found(8, word))
+    draft.warn("some_code", word)
+    assert len(repr(draft.finished())) < 10_000
+
+    files = Files()
+    files.find(Word(text=word, source="args[1]"))
+    assert not files.missed

@@ -1,11 +1,12 @@
 """Draft: a job as far as it was read, each field with its place; what it becomes in the end."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, get_type_hints
 
 from vramgate.costmodel.breakdown import Assumption, EstimateWarning
+from vramgate.errors import shortened
 from vramgate.jobs.description import JobDescription
 from vramgate.jobs.precision import PrecisionPreset, preset_description
 from vramgate.launch.reading import Found, Misread, Reading, Unseen
@@ -53,6 +54,8 @@ class ParsedLaunch:
 
 
 MOST_PROBLEMS = 64
+LONGEST_TEXT = 500
+"""Characters of a sentence, or of a place, that an answer repeats."""
 
 
 class Draft:
@@ -154,15 +157,50 @@ class Draft:
         return ParsedLaunch(
             framework=framework.value if framework else None,
             job=_nested(self._fields),
-            provenance=dict(self._fields),
-            unknown=tuple(self._unknown.values()),
-            problems=tuple(self.problems),
+            provenance={
+                field: Found(found.value, shortened(found.source, LONGEST_TEXT))
+                for field, found in self._fields.items()
+            },
+            unknown=tuple(_bounded_unknown(one) for one in self._unknown.values()),
+            problems=tuple(_bounded_problem(one) for one in self.problems),
             assumptions=tuple(
                 one for one in self.assumptions if _still_holds(one, self._fields.get(one.field))
             ),
-            warnings=tuple(self.warnings),
+            warnings=tuple(
+                replace(one, message=shortened(one.message, LONGEST_TEXT)) for one in self.warnings
+            ),
             missing_files=tuple(missing_files),
         )
+
+
+def _bounded_unknown(one: UnknownField) -> UnknownField:
+    """Return it with texts that stay a line, whatever words of the launch stand in them."""
+    return UnknownField(
+        field=one.field,
+        source=shortened(one.source, LONGEST_TEXT),
+        reason=shortened(one.reason, LONGEST_TEXT),
+        hint=shortened(one.hint, LONGEST_TEXT),
+    )
+
+
+def _bounded_problem(one: Problem) -> Problem:
+    return replace(
+        one,
+        detail=shortened(one.detail, LONGEST_TEXT),
+        fix=shortened(one.fix, LONGEST_TEXT),
+        values={
+            shortened(place, LONGEST_TEXT): _bounded_value(value)
+            for place, value in one.values.items()
+        },
+    )
+
+
+def _bounded_value(value: object) -> object:
+    """Return a value as it may be repeated: scalars and short texts; of others how they begin."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else repr(value)
+    return shortened(text, LONGEST_TEXT)
 
 
 def _still_holds(assumption: Assumption, said: Found[Any] | None) -> bool:

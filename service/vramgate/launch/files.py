@@ -10,6 +10,10 @@ from vramgate.launch.reading import Found, Reading, Unseen
 from vramgate.launch.words import Word
 
 
+LONGEST_PATH = 512
+"""Characters; a longer word is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentFile:
     """A file by the name it was sent under."""
@@ -72,7 +76,7 @@ class Files:
             found = self._find(_plain(wanted))
         if found is not None:
             return Found(SentFile(name=found[0], text=found[1]), path.source)
-        if wanted is not None:
+        if wanted is not None and len(wanted) <= LONGEST_PATH:
             self.missed[wanted] = None
         if path.is_known:
             return Unseen(
