@@ -9,7 +9,6 @@ from vramgate.launch.documents import read_json, read_toml, read_yaml, unreadabl
 from vramgate.launch.reading import Found, Reading, Unseen
 from vramgate.launch.words import Word
 
-
 LONGEST_PATH = 512
 """Characters; a longer word is none."""
 

@@ -8,6 +8,7 @@
   whether the weights are quantised.
 - ``say_quantised_weights(settings, draft) -> bool``: a checkpoint's ``quantization_config`` (GPTQ, AWQ).
 - ``say_peft_config(config, name, draft)``: a ``LoraConfig`` as an object.
+- ``say_saved_adapter(folder, source, context)``: the adapters that training goes on with.
 
 None of them but ``say_peft_config`` says ``method.kind``.
 """
@@ -21,6 +22,7 @@ from vramgate.costmodel.job import MethodKind
 from vramgate.jobs.lora_targets import ALL_LINEAR
 from vramgate.jobs.vocabulary import Quantization
 from vramgate.launch.draft import Draft, Problem
+from vramgate.launch.launch import Context
 from vramgate.launch.reading import Found, Misread, Reading, Unseen
 from vramgate.launch.settings import Settings, of_document
 
@@ -184,3 +186,20 @@ def _written_list(text: str) -> tuple[str, ...] | None:
     inner = [part.strip().strip("'\"") for part in stripped[1:-1].split(",")]
     names = tuple(part for part in inner if part)
     return None if any(_IS_PATTERN.search(part) for part in names) else names
+
+
+def say_saved_adapter(folder: str, source: str, context: Context) -> None:
+    """Say the adapters that training goes on with, as they were saved in a folder."""
+    sent = context.files.get(f"{folder}/adapter_config.json")
+    if sent is not None:
+        kind = context.draft.said("method.kind")
+        say_peft_config(sent.mapping(), sent.name, context.draft)
+        context.draft.say("method.kind", kind)
+        return
+    unseen = Unseen(
+        source,
+        f"training goes on with the adapters in {folder}, of their own rank and targets",
+        f"send {folder}/adapter_config.json in launch.files",
+    )
+    for field in ("method.rank", "method.target_modules"):
+        context.draft.say(field, unseen)

@@ -8,10 +8,10 @@ from vramgate.costmodel.job import Dtype, MethodKind, Task
 from vramgate.jobs.lora_targets import ALL_LINEAR
 from vramgate.jobs.vocabulary import Quantization
 from vramgate.launch.draft import Draft
-from vramgate.launch.frameworks.adapters import LoraWords, say_lora, say_peft_config
+from vramgate.launch.frameworks.adapters import LoraWords, say_lora, say_saved_adapter
 from vramgate.launch.frameworks.tuners import chosen, is_on, nested, say_unknown
 from vramgate.launch.launch import Context
-from vramgate.launch.reading import Found, Unseen
+from vramgate.launch.reading import Found
 from vramgate.launch.settings import Settings
 
 _WORDS = LoraWords(rank=("lora_r",), dora=("peft_use_dora",))
@@ -177,25 +177,8 @@ def _say_adapters(settings: Settings, context: Context) -> None:
         draft.say("method.adapter_dtype", Found(Dtype.BF16, in_fp32.source))
     loaded = settings.text("lora_model_dir")
     if isinstance(loaded, Found):
-        _say_loaded(loaded, context)
+        say_saved_adapter(loaded.value, loaded.source, context)
     _warn_of_parts(settings, draft)
-
-
-def _say_loaded(loaded: Found[str], context: Context) -> None:
-    """Say the adapters that training goes on with: as they were saved (``load_lora``)."""
-    sent = context.files.get(f"{loaded.value}/adapter_config.json")
-    if sent is not None:
-        kind = context.draft.said("method.kind")
-        say_peft_config(sent.mapping(), sent.name, context.draft)
-        context.draft.say("method.kind", kind)
-        return
-    unseen = Unseen(
-        loaded.source,
-        f"training goes on with the adapters in {loaded.value}, of their own rank and targets",
-        f"send {loaded.value}/adapter_config.json in launch.files",
-    )
-    for field in ("method.rank", "method.target_modules"):
-        context.draft.say(field, unseen)
 
 
 def _warn_of_parts(settings: Settings, draft: Draft) -> None:

@@ -7,10 +7,10 @@ Sources: llamafactory 0.9.5 ``hparams/finetuning_args.py``, ``hparams/model_args
 from vramgate.costmodel.job import MethodKind, Task
 from vramgate.jobs.vocabulary import Quantization
 from vramgate.launch.draft import Draft
-from vramgate.launch.frameworks.adapters import LoraWords, say_lora, say_peft_config
+from vramgate.launch.frameworks.adapters import LoraWords, say_lora, say_saved_adapter
 from vramgate.launch.frameworks.tuners import chosen, is_on, say_unknown
 from vramgate.launch.launch import Context
-from vramgate.launch.reading import Found, Reading, Unseen
+from vramgate.launch.reading import Found, Reading
 from vramgate.launch.settings import Settings
 
 OFT = "oft"
@@ -132,7 +132,7 @@ def _say_adapters(settings: Settings, context: Context) -> None:
     say_lora(settings, draft, words=_WORDS)
     loaded = settings.text("adapter_name_or_path", "checkpoint_dir")
     if isinstance(loaded, Found) and not is_on(settings.flag("create_new_adapter")):
-        _say_loaded(loaded, context)
+        say_saved_adapter(loaded.value.rpartition(",")[2].strip(), loaded.source, context)
     resized = settings.flag("resize_vocab")
     if isinstance(resized, Found) and resized.value and "additional_target" not in settings:
         # model/adapter.py: input and output embeddings become modules_to_save.
@@ -147,24 +147,6 @@ def _say_adapters(settings: Settings, context: Context) -> None:
         draft.warn(
             "llama_pro", "use_llama_pro adapts the expanded blocks only; the estimate adapts all."
         )
-
-
-def _say_loaded(loaded: Found[str], context: Context) -> None:
-    """Say the adapters that training goes on with: the last of them, as it was saved."""
-    last = loaded.value.rpartition(",")[2].strip()
-    sent = context.files.get(f"{last}/adapter_config.json")
-    if sent is not None:
-        kind = context.draft.said("method.kind")
-        say_peft_config(sent.mapping(), sent.name, context.draft)
-        context.draft.say("method.kind", kind)
-        return
-    unseen = Unseen(
-        loaded.source,
-        f"training goes on with the adapters in {last}, of their own rank and targets",
-        f"send {last}/adapter_config.json in launch.files",
-    )
-    for field in ("method.rank", "method.target_modules"):
-        context.draft.say(field, unseen)
 
 
 def _say_freeze(settings: Settings, draft: Draft) -> None:
