@@ -7,6 +7,7 @@ One YAML file each under ``golden/<framework>/``:
 - ``job``: every field that should be read, by dotted path; no other may be
 - ``unknown``: fields, or groups of fields, that are said out of sight (default: none)
 - ``problems``: rules that the launch breaks (default: none)
+- ``job_problems``: rules that the job breaks which it describes (default: none)
 - ``from``: the place of some fields (optional)
 - ``resolved``: fields of the job once defaults have filled it (optional)
 """
@@ -36,6 +37,7 @@ class Golden:
     job: Mapping[str, Any]
     unknown: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    job_problems: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     resolved: Mapping[str, Any] = field(default_factory=dict)
 
@@ -57,6 +59,7 @@ def goldens(framework: str | None = None) -> Iterator[Golden]:
             job=told["job"],
             unknown=tuple(told.get("unknown", ())),
             problems=tuple(told.get("problems", ())),
+            job_problems=tuple(told.get("job_problems", ())),
             provenance=told.get("from", {}),
             resolved=told.get("resolved", {}),
         )

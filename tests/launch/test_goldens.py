@@ -6,7 +6,10 @@ from tests.launch.goldens import Golden, flat, goldens
 from vramgate.catalog.accelerators import builtin_accelerators
 from vramgate.catalog.models import builtin_models
 from vramgate.jobs.resolve import resolve
+from vramgate.launch.launch import Launch
 from vramgate.wire.job import JobIn, JobOut
+from vramgate.workflows.load_catalogs import load_catalogs
+from vramgate.workflows.read_launch import completed, launched_job
 
 ALL = list(goldens())
 RESOLVED = [golden for golden in ALL if golden.resolved]
@@ -38,3 +41,11 @@ def test_defaults_are_those_of_the_version(golden: Golden) -> None:
     job = flat(JobOut.from_domain(result.description).model_dump(mode="json"))
 
     assert {field: job[field] for field in golden.resolved} == dict(golden.resolved)
+
+
+@pytest.mark.parametrize(
+    "golden", [golden for golden in ALL if not golden.problems], ids=lambda golden: golden.name
+)
+def test_a_launch_without_problems_is_a_job_that_runs(golden: Golden) -> None:
+    launched, _ = completed(launched_job(Launch(**golden.launch)), load_catalogs())
+    assert [one.rule for one in launched.launch.problems] == list(golden.job_problems)

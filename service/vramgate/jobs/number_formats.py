@@ -10,6 +10,7 @@ from vramgate.costmodel.job import (
     Sharding,
     ShardingImplementation,
 )
+from vramgate.jobs.checkpoints import checkpoint_dtype
 from vramgate.jobs.description import PrecisionDescription
 from vramgate.jobs.ledger import Default, off, on
 from vramgate.jobs.precision import PrecisionPreset, preset_description
@@ -100,6 +101,8 @@ def _framework_preset(
     }.get(kind, defaults.full)
     if defaults.fp16_without_bf16 and not setting.bf16 and default.value in _FP16_INSTEAD:
         default = Default(_FP16_INSTEAD[default.value], f"{default.source}; the card lacks bf16")
+    if defaults.follows_checkpoint and kind is not MethodKind.QLORA:
+        default = _as_stored(setting, default)
     formats = preset_description(default.value)
     if sharding.implementation in KEEPS_MASTER and formats.compute in HALVES:
         default = Default(_MASTER[formats.compute], f"{default.source} under its engine")
@@ -116,6 +119,16 @@ def _framework_preset(
     )
 
 
+def _as_stored(setting: Setting, default: Default[PrecisionPreset]) -> Default[PrecisionPreset]:
+    """Return the formats of weights that are not stored in bf16."""
+    model_type = setting.model.architecture.model_type
+    stored = checkpoint_dtype(model_type, setting.said.model.config)
+    if stored is Dtype.BF16:
+        return default
+    return Default(_STORED[stored], f"{default.source}; the checkpoint is {stored.value}")
+
+
+_STORED = {Dtype.FP32: PrecisionPreset.FP32, Dtype.FP16: PrecisionPreset.FP16_TRUE}
 _FP16_INSTEAD = {
     PrecisionPreset.BF16_TRUE: PrecisionPreset.FP16_TRUE,
     PrecisionPreset.BF16_MIXED: PrecisionPreset.FP16_MIXED,

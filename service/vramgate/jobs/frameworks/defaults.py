@@ -37,6 +37,8 @@ class PrecisionDefaults:
     """Around a quantised base."""
     autocast_16bit_weights: Default[bool]
     """Whether matrix products run under autocast although the weights are 16-bit already."""
+    follows_checkpoint: bool = False
+    """Whether weights are loaded in the dtype they are stored in, which bf16 stands for here."""
     fp16_without_bf16: bool = False
     """Whether a card without bf16 gets fp16 instead, of the framework's own accord."""
 

@@ -86,7 +86,11 @@ def trainer_precision(stack: Stack) -> PrecisionDefaults:
     if stack.transformers >= (5, 0):
         auto = Default(PrecisionPreset.BF16_TRUE, 'transformers default (dtype="auto", bf16 off)')
         return PrecisionDefaults(
-            full=auto, adapters=auto, quantized=auto, autocast_16bit_weights=autocast
+            full=auto,
+            adapters=auto,
+            quantized=auto,
+            autocast_16bit_weights=autocast,
+            follows_checkpoint=True,
         )
     fp32 = Default(PrecisionPreset.FP32, "transformers before 5.0 default (bf16 off)")
     return PrecisionDefaults(

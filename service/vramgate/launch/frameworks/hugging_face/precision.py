@@ -11,8 +11,12 @@ accelerate 1.15.0 ``accelerator.py`` (``prepare_model``, the FSDP upcast), ``uti
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from vramgate.catalog.models import builtin_models
 from vramgate.costmodel.job import Dtype, MethodKind, ShardingImplementation
+from vramgate.errors import UnknownNameError
+from vramgate.jobs.checkpoints import checkpoint_dtype
 from vramgate.jobs.frameworks.defaults import PrecisionDefaults
 from vramgate.jobs.frameworks.registry import framework_defaults
 from vramgate.jobs.ledger import Default
@@ -23,6 +27,7 @@ from vramgate.launch.reading import Found, Misread, Reading, Unseen
 from vramgate.launch.settings import Settings
 
 _AUTO = "auto"
+_LONGEST_NAME = 400
 _DTYPES: Mapping[str, Dtype] = {
     "bfloat16": Dtype.BF16,
     "bf16": Dtype.BF16,
@@ -150,8 +155,42 @@ def _say_under_autocast(weights: Reading[Dtype], draft: Draft, run: Trained) -> 
     elif weights is not None:
         _say_weights(weights, draft, run)
     elif draft.said("precision.weights") is None:
-        loaded = preset_description(run.loaded.value).weights or Dtype.FP32
-        draft.assume("precision.weights", loaded, run.loaded.source)
+        loaded = _loaded(draft, run)
+        draft.assume("precision.weights", loaded.value, loaded.source)
+
+
+def _loaded(draft: Draft, run: Trained) -> Default[Dtype]:
+    """Return what the weights are loaded in where nobody says it.
+
+    Weights of one half do not train in the other, so fp16 means a checkpoint of fp32, or, under
+    adapters, one that is loaded in fp16.
+    """
+    loaded, source = preset_description(run.loaded.value).weights or Dtype.FP32, run.loaded.source
+    if run.defaults.follows_checkpoint:
+        loaded = _stored(draft)
+    compute = draft.said("precision.compute")
+    if compute is not None and {loaded.value, compute.value} == {"bf16", "fp16"}:
+        if run.kind is MethodKind.FULL:
+            return Default(Dtype.FP32, f"{compute.source}: halves of the other kind do not train")
+        return Default(Dtype(compute.value), f"{compute.source}: a base of 16 bits")
+    return Default(loaded, source)
+
+
+def _stored(draft: Draft) -> Dtype:
+    """Return the dtype that the model's weights are stored in, as far as it is known here."""
+    config, name = draft.said("model.config"), draft.said("model.name")
+    if config is not None:
+        return checkpoint_dtype(str(config.value.get("model_type")), config.value)
+    return _stored_by_name(name.value) if name is not None else Dtype.BF16
+
+
+@lru_cache(maxsize=1024)
+def _stored_by_name(name: str) -> Dtype:
+    try:
+        entry = builtin_models().resolve(name[:_LONGEST_NAME]).entry
+    except UnknownNameError:
+        return Dtype.BF16
+    return checkpoint_dtype(str((entry.config or {}).get("model_type")))
 
 
 def _say_weights(weights: Reading[Dtype], draft: Draft, run: Trained) -> None:
