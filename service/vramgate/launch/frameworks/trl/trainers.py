@@ -77,16 +77,44 @@ def trainer_named(name: str) -> Trainer:
     return _TRAINERS.get(word) or _TRAINERS.get(first) or _UNKNOWN
 
 
+_BY_FIELD: tuple[tuple[Trainer, frozenset[str]], ...] = (
+    (_TRAINERS["grpo"], frozenset({"num_generations", "steps_per_generation"})),
+    (KTO, frozenset({"desirable_weight", "undesirable_weight"})),
+    (REWARD, frozenset({"center_rewards_coefficient"})),
+    (
+        DPO,
+        frozenset(
+            {
+                "f_divergence_type",
+                "reference_free",
+                "rpo_alpha",
+                "ld_alpha",
+                "use_weighting",
+                "discopop_tau",
+            }
+        ),
+    ),
+    (
+        SFT,
+        frozenset(
+            {
+                "packing",
+                "packing_strategy",
+                "eval_packing",
+                "assistant_only_loss",
+                "completion_only_loss",
+                "dataset_text_field",
+                "max_seq_length",
+            }
+        ),
+    ),
+)
+"""Fields that stand in one class of configurations alone (those of GRPO and RLOO count as one)."""
+
+
 def trainer_of(settings: Settings) -> Trainer:
-    """Return the trainer whose configuration has these fields."""
-    if "num_generations" in settings:
-        return _TRAINERS["grpo"]
-    if "desirable_weight" in settings:
-        return KTO
-    if "center_rewards_coefficient" in settings:
-        return REWARD
-    if "precompute_ref_log_probs" in settings:
-        return DPO
-    if "packing" in settings or "assistant_only_loss" in settings:
-        return SFT
+    """Return the trainer whose configuration has these fields; some have fields of several."""
+    for trainer, names in _BY_FIELD:
+        if any(name in settings for name in names):
+            return trainer
     return _UNKNOWN
