@@ -250,3 +250,50 @@ def test_variables_of_export_are_seen() -> None:
     )
 
     assert parsed(script).job["micro_batch_size"] == 3
+
+
+# ---------------------------------------------------------------- a comment's words
+
+TRAIN = (
+    "python run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 1 --block_size 64"
+)
+
+
+def test_a_comment_carries_words_of_the_site() -> None:
+    comment = """#SBATCH --comment='vramgate:{"micro-batch-size": 2, "seq-len": 128}'"""
+    read = read_launch(Launch(script=f"#!/bin/bash\n{comment}\n{TRAIN}\n"))
+    assert (read.job["micro_batch_size"], read.job["sequence_length"]) == (2, 128)
+    assert (
+        read.provenance["micro_batch_size"].source == "line 2, #SBATCH --comment micro-batch-size"
+    )
+
+
+def test_a_comment_carries_a_whole_spec_which_wins_over_all() -> None:
+    comment = """#SBATCH --comment='vramgate:{"job": {"model": {"name": "gpt2"}, "micro_batch_size": 2}}'"""
+    line = "#VRAMGATE micro-batch-size=4"
+    read = read_launch(Launch(script=f"#!/bin/bash\n{comment}\n{line}\n{TRAIN}\n"))
+    assert read.job["micro_batch_size"] == 2
+
+
+def test_a_comment_on_the_command_line_counts_too() -> None:
+    words = """--comment 'vramgate:{"micro-batch-size": 2}'"""
+    read = read_launch(Launch(command=f"srun {words} {TRAIN}"))
+    assert read.job["micro_batch_size"] == 2
+
+
+@pytest.mark.parametrize("comment", ["my run", "vramgate:{broken", "vramgate:[1]", "vramgate:"])
+def test_other_comments_change_nothing(comment: str) -> None:
+    read = read_launch(Launch(script=f"#!/bin/bash\n#SBATCH --comment='{comment}'\n{TRAIN}\n"))
+    assert read.job["micro_batch_size"] == 1
+    assert not read.problems
+
+
+def test_devices_said_by_the_site_count_in_the_batch() -> None:
+    # 32 rows over 8 devices of 2 rows each are 2 micro-batches.
+    line = (
+        "python pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 2"
+        " --seq-length 128 --max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 32"
+    )
+    read = read_launch(Launch(script=f"#!/bin/bash\n#VRAMGATE devices=8\n{line}\n"))
+    assert read.job["hardware"]["devices"] == 8
+    assert read.job["gradient_accumulation_steps"] == 2

@@ -1,23 +1,18 @@
-"""Batch scripts: what ``#SBATCH`` asks of Slurm, then what the script runs.
-
-Readers of ``srun``, ``salloc`` and ``sbatch`` command lines use ``slurm_words`` and
-``say_slurm_request``.
-"""
+"""Batch scripts: what ``#SBATCH`` asks of Slurm, then what the script runs."""
 
 import re
 from collections.abc import Mapping
 
-from vramgate.launch.annotations.read import say_annotations
+from vramgate.launch.annotations.read import say_annotations, say_machine
 from vramgate.launch.commands.read import read_commands
 from vramgate.launch.draft import Problem
 from vramgate.launch.launch import Context
 from vramgate.launch.shell.read import read_shell
+from vramgate.launch.slurm.comment import comment_annotations
 from vramgate.launch.slurm.request import say_slurm_request
-from vramgate.launch.slurm.words import SlurmWords, header_options, header_words, slurm_words
+from vramgate.launch.slurm.words import header_options, header_words
 from vramgate.launch.stack_words import say_stack
 from vramgate.launch.words import Word
-
-__all__ = ["SlurmWords", "read_batch_script", "say_slurm_request", "slurm_words"]
 
 _NAME = "script"
 _ANNOTATION = "#VRAMGATE"
@@ -39,7 +34,7 @@ _FROM_ENVIRONMENT = {
 def read_batch_script(text: str, environment: Mapping[str, Word], context: Context) -> None:
     """Read a script, of Slurm's or not: the machine it asks for, then its commands.
 
-    ``#VRAMGATE key=value`` lines win over everything else.
+    ``#VRAMGATE key=value`` lines win over everything else, a comment's words over all but them.
 
     Raises:
         UnreadableLaunchError: a shell would refuse it.
@@ -47,16 +42,23 @@ def read_batch_script(text: str, environment: Mapping[str, Word], context: Conte
     if "\r\n" in text:
         _refuse_line_ends(context)
         text = text.replace("\r\n", "\n")
+    options = {**header_options(text), **_options_of(environment)}
+    own = {name: word for name, word in environment.items() if name.startswith(_OWN)}
+    annotations = {**own, **comment_annotations(options), **_annotations(text)}
+    say_machine(annotations, context)
     if text.startswith("#!") and not _SHELL.match(text.partition("\n")[0]):
         _warn_of_interpreter(text, context)
     else:
-        _read_shell_script(text, environment, context)
-    own = {name: word for name, word in environment.items() if name.startswith(_OWN)}
-    say_annotations({**own, **_annotations(text)}, context)
+        _read_shell_script(text, options, environment, context)
+    say_annotations(annotations, context)
 
 
-def _read_shell_script(text: str, environment: Mapping[str, Word], context: Context) -> None:
-    options = {**header_options(text), **_options_of(environment)}
+def _read_shell_script(
+    text: str,
+    options: Mapping[str, Word],
+    environment: Mapping[str, Word],
+    context: Context,
+) -> None:
     variables = say_slurm_request(options, context) if options else {}
     reading = read_shell(
         text, environment={**variables, **_exported(options), **environment}, name=_NAME

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from vramgate.launch.annotations.read import say_annotations
 from vramgate.launch.commands.scripts import Budget, of_file, of_text
 from vramgate.launch.draft import Draft
 from vramgate.launch.launch import Context
 from vramgate.launch.option_words import Split, Syntax, split_options, switches, valued
 from vramgate.launch.reading import Found, Reading
 from vramgate.launch.settings import Setting, Settings
+from vramgate.launch.slurm.comment import comment_annotations
 from vramgate.launch.slurm.request import say_slurm_request
 from vramgate.launch.slurm.words import header_options, slurm_words
 from vramgate.launch.step import Step, assignments
@@ -119,7 +121,13 @@ def _asking(step: Step, options: Mapping[str, Word], context: Context) -> Step:
     """Return the step with what Slurm will set, and what it asks for to be said if it is chosen."""
     scratch = Context(draft=Draft(), files=context.files)
     variables = say_slurm_request(options, scratch)
-    return step.inner(step.words, environment=variables, first=partial(_say_request, options))
+    comment = comment_annotations(options)
+    return step.inner(
+        step.words,
+        environment=variables,
+        first=partial(_say_request, options),
+        last=partial(say_annotations, comment) if comment else None,
+    )
 
 
 def _say_request(options: Mapping[str, Word], context: Context) -> None:
