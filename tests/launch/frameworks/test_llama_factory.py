@@ -140,6 +140,16 @@ def test_the_other_llama_factory_is_not_read() -> None:
     assert "model" in {one.field for one in parse.unknown}
 
 
+def test_a_configuration_of_the_other_llama_factory_is_no_invalid_job() -> None:
+    # Keys of examples/v1/train_lora/train_lora_sft.yaml.
+    config = {"model": "Qwen/Qwen3-4B", "model_class": "llm", "peft_config": {"name": "lora"}}
+    parse = read_launch(Launch(framework="llama_factory", config=config))
+
+    assert parse.problems == ()
+    assert "model" in {one.field for one in parse.unknown}
+    assert codes(parse) == {"llama_factory_v1"}
+
+
 def test_words_of_the_command_count_over_the_file() -> None:
     parse = command(
         "llamafactory-cli train a.yaml finetuning_type=full cutoff_len=512",

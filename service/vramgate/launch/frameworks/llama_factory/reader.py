@@ -24,6 +24,8 @@ from vramgate.launch.settings import Setting, Settings, of_document, of_flags
 from vramgate.launch.words import Word
 
 NAME = "llama_factory"
+_OF_V1 = ("model_class", "dist_config", "peft_config", "quant_config", "kernel_config")
+"""Settings of ``src/llamafactory/v1`` (0.9.5) that the first generation has not."""
 _LAUNCHERS = frozenset({"llamafactory-cli", "lmf", "llamafactory.cli", "cli"})
 """Programs that start the processes themselves; the others are started by torchrun or accelerate."""
 
@@ -48,7 +50,7 @@ def read(invocation: Invocation, context: Context) -> None:
     if starts_processes:
         say_devices(told.settings, invocation, context.draft)
     if _is_second_generation(invocation.environment):
-        _say_second_generation(invocation, context)
+        _say_second_generation(invocation.source, "USE_V1 starts", context)
         return
     _say(told, invocation.environment, context)
 
@@ -80,6 +82,10 @@ def _of_pairs(words: Sequence[Word]) -> Settings:
 
 def _say(told: Told, environment: Mapping[str, Word], context: Context) -> None:
     settings, draft = told.settings, context.draft
+    if "model_name_or_path" not in settings and any(name in settings for name in _OF_V1):
+        source = next(settings[name].source for name in _OF_V1 if name in settings)
+        _say_second_generation(source, "it configures", context)
+        return
     is_whole = told.unseen is None
     draft.say("model.name", settings.text("model_name_or_path"))
     kind = say_method(settings, context)
@@ -95,10 +101,10 @@ def _is_second_generation(environment: Mapping[str, Word]) -> bool:
     return word is not None and word.text.lower() in {"1", "y", "true"}
 
 
-def _say_second_generation(invocation: Invocation, context: Context) -> None:
+def _say_second_generation(source: str, what: str, context: Context) -> None:
     unseen = Unseen(
-        invocation.source,
-        "USE_V1 starts another LLaMA-Factory, whose settings are not known here",
+        source,
+        f"{what} another LLaMA-Factory (v1), whose settings are not known here",
         "describe the job itself",
     )
     context.draft.warn("llama_factory_v1", f"{unseen.reason[0].upper()}{unseen.reason[1:]}.")
