@@ -6,6 +6,7 @@ from vramgate.costmodel.architecture import Position
 from vramgate.costmodel.job import AttentionImplementation, CheckpointMode, Dtype, Loss
 from vramgate.jobs.attention_defaults import runs_transformers_code, transformers_attention
 from vramgate.jobs.rules.case import Case, Finding
+from vramgate.jobs.training import TASKS_WITHOUT_LOGITS
 from vramgate.jobs.vocabulary import FusedKernel
 from vramgate.units import format_gib
 
@@ -100,7 +101,9 @@ def checkpointing_fields(case: Case) -> Iterator[Finding]:
 
 
 def loss_and_kernels(case: Case) -> Iterator[Finding]:
-    """A fused cross-entropy kernel is a fused loss."""
+    """A fused cross-entropy kernel is a fused loss, where the task computes one over a vocabulary."""
+    if case.job.task in TASKS_WITHOUT_LOGITS:
+        return
     names_kernel = FusedKernel.CROSS_ENTROPY in case.job.fused_kernels
     if names_kernel and case.said.loss is Loss.STANDARD and case.said.fused_kernels:
         yield Finding(
