@@ -4,6 +4,7 @@ Python's own reader takes more (NaN, a key twice, any depth) and would pass on t
 and no answer can hold. The HTTP service, the command line and the files of a launch are read through here.
 """
 
+import hashlib
 import json
 import math
 import re
@@ -20,6 +21,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SHOWN_CHARACTERS = 80
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 class MalformedJsonError(DomainError):
@@ -79,6 +81,20 @@ def pointer(*parts: str | int) -> str:
     '/job/a~1b/0'
     """
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+def canonical(value: object) -> str:
+    """Return the value as JSON that is the same however its keys were ordered and spaced.
+
+    >>> canonical({"b": 1, "a": [True, None]})
+    '{"a":[true,null],"b":1}'
+    """
+    return _CANONICAL(value)
+
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def shortened(text: str) -> str:

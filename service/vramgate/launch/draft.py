@@ -1,7 +1,7 @@
 """Draft: a job as far as it was read, each field with its place; what it becomes in the end."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, get_type_hints
 
@@ -37,6 +37,16 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the run is to go, in the site's own words, which only the site can tell a card by."""
+
+    queue: str | None = None
+    """The partition or queue."""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """What it demands of its nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedLaunch:
     """What a launch says, in the job's own words."""
 
@@ -51,6 +61,7 @@ class ParsedLaunch:
     warnings: tuple[EstimateWarning, ...]
     missing_files: tuple[str, ...]
     """Files that it names and that did not come along."""
+    place: Place = field(default_factory=Place)
 
 
 MOST_PROBLEMS = 64
@@ -65,7 +76,7 @@ class Draft:
     recipe, a file, the command line, annotations.
     """
 
-    __slots__ = ("_fields", "_unknown", "assumptions", "problems", "warnings")
+    __slots__ = ("_fields", "_unknown", "assumptions", "place", "problems", "warnings")
 
     def __init__(self) -> None:
         self._fields: dict[str, Found[Any]] = {}
@@ -73,6 +84,7 @@ class Draft:
         self.problems: list[Problem] = []
         self.assumptions: list[Assumption] = []
         self.warnings: list[EstimateWarning] = []
+        self.place = Place()
 
     def say(self, field: str, reading: Reading[Any]) -> None:
         """Keep what was read of a field: its value, that it is out of sight, or that it means nothing."""
@@ -170,6 +182,7 @@ class Draft:
                 replace(one, message=shortened(one.message, LONGEST_TEXT)) for one in self.warnings
             ),
             missing_files=tuple(missing_files),
+            place=self.place,
         )
 
 

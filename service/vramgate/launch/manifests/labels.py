@@ -18,6 +18,16 @@ class Demand:
     """For the operator ``Gt``."""
 
 
+def demanded_labels(pod: Pod) -> dict[str, str]:
+    """Return the labels that a pod's nodes must have, by ``nodeSelector``."""
+    return {
+        key: value.text()
+        for selector in pod.selectors
+        for key, value in selector.fields().items()
+        if value.is_said
+    }
+
+
 def demand(pod: Pod, *keys: str) -> Demand | None:
     """Return what a pod demands of the first of these labels that it speaks of.
 

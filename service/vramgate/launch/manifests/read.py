@@ -5,7 +5,7 @@ from typing import Any
 
 from vramgate.launch.annotations.read import PREFIX, say_annotations, say_machine
 from vramgate.launch.commands.read import read_commands
-from vramgate.launch.draft import UnknownField
+from vramgate.launch.draft import Place, UnknownField
 from vramgate.launch.frameworks.tuners import say_unseen
 from vramgate.launch.launch import Context
 from vramgate.launch.manifests.container_words import (
@@ -17,6 +17,7 @@ from vramgate.launch.manifests.devices import say_devices, training_container_of
 from vramgate.launch.manifests.environment import Variables, variables_of
 from vramgate.launch.manifests.images import stack_of_image
 from vramgate.launch.manifests.kinds import training_object
+from vramgate.launch.manifests.labels import demanded_labels
 from vramgate.launch.manifests.node import Node
 from vramgate.launch.manifests.objects import Objects, objects_of
 from vramgate.launch.manifests.pods import Container, Pod, Workload
@@ -25,6 +26,7 @@ from vramgate.launch.shell.read import read_shell
 from vramgate.launch.words import Command, Word
 
 _RAY_PREFIX = "vramgate/"
+_KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _HUB = "hf://"
 _DOWNLOADED = "/workspace/model"
 """Where Kubeflow Trainer's initializer puts a model: ``pkg/initializers/utils/utils.py``."""
@@ -43,6 +45,7 @@ def read_manifest(
     objects = objects_of(manifest, context.draft)
     workload = training_object(objects)
     say_devices(workload, objects, context)
+    _say_place(workload, context)
     _say_initialized(workload, context)
     container = training_container_of(workload, objects)
     if container is None or workload.trains is None:
@@ -61,6 +64,16 @@ def read_manifest(
     _replace_downloaded(workload, context)
     say_annotations(_own_variables(variables), context)
     say_annotations(_annotations(workload), context)
+
+
+def _say_place(workload: Workload, context: Context) -> None:
+    """Say the queue that Kueue puts the object into, and the labels that its nodes must have."""
+    pod = None if workload.trains is None else workload.trains.pod
+    queues = [metadata.at("labels", _KUEUE_QUEUE).text() for metadata in workload.metadata]
+    context.draft.place = Place(
+        queue=next((queue for queue in reversed(queues) if queue), None),
+        node_labels={} if pod is None else demanded_labels(pod),
+    )
 
 
 def _say_image(container: Container, context: Context) -> None:

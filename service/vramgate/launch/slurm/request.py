@@ -5,7 +5,7 @@ Source: doc/man/man1/sbatch.1 and src/common/{proc_args,slurm_opt}.c of Slurm at
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vramgate.catalog.accelerator_answers import ResolvedAccelerator
 from vramgate.catalog.accelerators import builtin_accelerators
@@ -175,6 +175,10 @@ class _Request:
 
     def say(self) -> None:
         """Say the machine."""
+        partition = self._options.get("partition")
+        # Of several partitions Slurm takes the one that starts first.
+        if partition is not None and partition.is_known and "," not in partition.text:
+            self._draft.place = replace(self._draft.place, queue=partition.text)
         unseen = [self._options[name] for name in _GPU_OPTIONS if name in self._options]
         hidden = [word for word in unseen if not word.is_known]
         if hidden:
