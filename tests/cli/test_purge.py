@@ -11,10 +11,11 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.databases import rows_of
+from tests.kept_decisions import a_decision, keep_decisions
 from tests.kept_reports import a_caller, keep, kept, move_back
 from tests.reports import a_report
 from vramgate.persistence.engine import Database
-from vramgate.persistence.tables import audit
+from vramgate.persistence.tables import audit, decisions
 
 _Result = TypeVar("_Result")
 
@@ -54,7 +55,7 @@ def test_a_dry_run_counts_and_deletes_nothing(run: Run, database_url: str) -> No
     assert run("purge", "--tenant", "team-a", "--dry-run") == (0, "team-a: 2 reports\n", "")
     assert run("purge", "--older-than", "400d", "--dry-run") == (0, "team-a: 1 report\n", "")
     code, out, _ = run("purge", "--tenant", "team-a", "--run", "none", "--dry-run")
-    assert (code, out) == (0, "No report is meant.\n")
+    assert (code, out) == (0, "No report and no decision is meant.\n")
     assert len(_on(database_url, lambda one: kept(one, "team-a"))) == 2
 
 
@@ -76,6 +77,36 @@ def test_a_tenant_goes_whole_and_others_stay(run: Run, database_url: str) -> Non
     assert "team-a: deleted 2 reports, 1 job," in out
     assert _on(database_url, lambda one: kept(one, "team-a")) == []
     assert len(_on(database_url, lambda one: kept(one, "team-b"))) == 1
+
+
+def test_reports_and_decisions_go_together_or_apart(run: Run, database_url: str) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=500)
+
+    async def fill(database: Database) -> None:
+        await _fill(database)
+        old = [a_decision(tenant=one, decided_at=long_ago) for one in ("team-a", "team-b")]
+        await keep_decisions(database, *old, a_decision(tenant="team-a"))
+
+    _on(database_url, fill)
+    code, out, err = run("purge", "--older-than", "400d", "--only", "decisions", "--yes")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "team-a: 1 decision",
+        "team-b: 1 decision",
+        "team-a: deleted 1 decision, 0 jobs asked about, 0 answers",
+        "team-b: deleted 1 decision, 1 job asked about, 1 answer",
+    ]
+    assert len(_on(database_url, lambda one: rows_of(one, decisions))) == 1
+    code, out, _ = run("purge", "--tenant", "team-a", "--yes")
+    assert out.splitlines() == [
+        "team-a: 2 reports",
+        "team-a: 1 decision",
+        "team-a: deleted 2 reports, 1 job, 0 idempotency keys",
+        "team-a: deleted 1 decision, 1 job asked about, 1 answer",
+    ]
+    assert run("purge", "--tenant", "team-a", "--only", "reports", "--dry-run") == (
+        0, "No report is meant.\n", "",
+    )  # fmt: skip
 
 
 def test_nobody_to_ask_is_a_refusal(run: Run, database_url: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tests.databases import Databases
 from vramgate.persistence.engine import Database, DatabaseUnavailableError
 from vramgate.persistence.group_commit import GroupCommit, OverloadedError, StoppingError
 
@@ -30,7 +31,12 @@ class Groups:
 
 @asynccontextmanager
 async def writer(
-    database: Database, groups: Groups, *, most_rows: int = 100, most_waiting: int = 10_000
+    database: Database,
+    groups: Groups,
+    *,
+    most_rows: int = 100,
+    most_waiting: int = 10_000,
+    most_seconds: float | None = None,
 ) -> AsyncIterator[Numbers]:
     async with database.writing() as connection:
         await connection.run_sync(TABLE.metadata.create_all)
@@ -40,6 +46,7 @@ async def writer(
         write_alone=groups.write,
         most_rows=most_rows,
         most_waiting_rows=most_waiting,
+        most_seconds=most_seconds,
     )
     task = asyncio.create_task(numbers.run())
     try:
@@ -95,6 +102,37 @@ async def test_a_caller_that_left_takes_nobody_along(database: Database) -> None
         assert await stays == "wrote 2"
         assert await numbers.submit(3) == "wrote 3"
     assert {2, 3} <= set(await stored(database))
+
+
+async def test_what_nobody_waits_for_any_more_is_not_written(database: Database) -> None:
+    groups = Groups()
+    async with writer(database, groups, most_waiting=3) as numbers:
+        gone = [asyncio.create_task(numbers.submit(n)) for n in range(3)]
+        await asyncio.sleep(0)
+        for one in gone:
+            one.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        assert await numbers.submit(7, rows=3) == "wrote 7"
+    # The first three may have been under way already.
+    assert groups.seen[-1] == [7]
+    assert sum(len(group) for group in groups.seen) in {1, 4}
+
+
+async def test_a_transaction_that_hangs_is_given_up_and_the_next_one_works(
+    postgres: Databases,
+) -> None:
+    url = postgres.fresh()
+    database, other = Database(url), Database(url)
+    groups = Groups()
+    async with writer(database, groups, most_seconds=0.3) as numbers:
+        async with other.writing() as connection:
+            await connection.exec_driver_sql("LOCK TABLE numbers")
+            with pytest.raises(DatabaseUnavailableError, match=r"within 0\.3 s"):
+                await numbers.submit(1)
+        assert await numbers.submit(2) == "wrote 2"
+    assert await stored(database) == [2]
+    await database.close()
+    await other.close()
 
 
 async def test_beyond_what_may_wait_new_ones_are_refused(database: Database) -> None:

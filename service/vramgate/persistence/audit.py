@@ -42,19 +42,24 @@ async def append(
 
     Returns its id. ``detail`` must be JSON, and holds no secret.
     """
-    audit_id = time_ordered_id()
-    await connection.execute(
-        sa.insert(audit).values(
-            audit_id=audit_id,
-            at=datetime.now(UTC),
-            tenant=tenant,
-            actor=actor,
-            action=action,
-            subject=subject,
-            detail=json.dumps(dict(detail or {}), ensure_ascii=False, allow_nan=False),
-        )
-    )
-    return audit_id
+    row = entry_row(tenant=tenant, actor=actor, action=action, subject=subject, detail=detail)
+    await connection.execute(sa.insert(audit).values(row))
+    return str(row["audit_id"])
+
+
+def entry_row(
+    *, tenant: str, actor: str, action: str, subject: str, detail: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the row of a new entry, for a statement that writes more than that."""
+    return {
+        "audit_id": time_ordered_id(),
+        "at": datetime.now(UTC),
+        "tenant": tenant,
+        "actor": actor,
+        "action": action,
+        "subject": subject,
+        "detail": json.dumps(dict(detail or {}), ensure_ascii=False, allow_nan=False),
+    }
 
 
 async def entries_of(

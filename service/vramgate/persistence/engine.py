@@ -1,5 +1,6 @@
 """Database: connections to SQLite or PostgreSQL, and transactions on them."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -8,7 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vramgate.errors import DomainError
@@ -86,6 +94,15 @@ class Database:
                 async with connection.begin():
                     yield connection
 
+    async def answers(self, *, within_seconds: float) -> bool:
+        """Return whether the database answers, whatever is in it."""
+        try:
+            async with asyncio.timeout(within_seconds), self.reading() as connection:
+                await connection.exec_driver_sql("SELECT 1")
+        except (TimeoutError, DatabaseUnavailableError):
+            return False
+        return True
+
     async def close(self) -> None:
         """Close every connection, and open no others: nobody would close them."""
         self._is_closed = True
@@ -118,11 +135,23 @@ def is_outage(error: BaseException) -> bool:
             or isinstance(error, OperationalError | InterfaceError)
             or _sqlstate(error).startswith(_OUTAGE_CLASSES)
         )
-    return isinstance(error, ConnectionError | TimeoutError | sa.exc.TimeoutError)
+    # Of the system: no route, no such host, no socket where the server's should be.
+    return isinstance(error, OSError | sa.exc.TimeoutError)
+
+
+def is_about_values(error: BaseException) -> bool:
+    """Return whether what was written is at fault, rather than the state the database is in."""
+    if not isinstance(error, DBAPIError):
+        return True
+    return isinstance(error, IntegrityError | DataError) or _sqlstate(error).startswith(
+        _VALUE_CLASSES
+    )
 
 
 # Connection exceptions, insufficient resources, operator intervention, lock not available.
 _OUTAGE_CLASSES = ("08", "53", "57", "55P03")
+# Data exceptions, violations of constraints.
+_VALUE_CLASSES = ("22", "23")
 
 
 def _sqlstate(error: DBAPIError) -> str:

@@ -56,17 +56,21 @@ class GroupCommit(Generic[_Item, _Result]):
         write_alone: Write[_Item, _Result],
         most_rows: int,
         most_waiting_rows: int,
+        most_seconds: float | None = None,
     ) -> None:
         """Prepare a writer.
 
         ``write_alone`` writes one item whose group failed. A commit takes items of ``most_rows``
-        rows together, and at least one; beyond ``most_waiting_rows`` new items are refused.
+        rows together, and at least one; beyond ``most_waiting_rows`` new items are refused. A
+        transaction that takes longer than ``most_seconds`` is given up, as one of a database that
+        is away.
         """
         self._database = database
         self._write = write
         self._write_alone = write_alone
         self._most_rows = most_rows
         self._most_waiting_rows = most_waiting_rows
+        self._most_seconds = most_seconds
         self._waiting: deque[_Waiting[_Item, _Result]] = deque()
         self._waiting_rows = 0
         self._wake = asyncio.Event()
@@ -103,7 +107,9 @@ class GroupCommit(Generic[_Item, _Result]):
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            await self._commit(self._next_group())
+            group = self._next_group()
+            if group:
+                await self._commit(group)
 
     def close(self) -> None:
         """Take nothing more; ``run`` ends once everything taken is written."""
@@ -111,13 +117,15 @@ class GroupCommit(Generic[_Item, _Result]):
         self._wake.set()
 
     def _next_group(self) -> list[_Waiting[_Item, _Result]]:
+        """Return what is written next, without the items that nobody waits for any more."""
         group: list[_Waiting[_Item, _Result]] = []
         rows = 0
         while self._waiting and (not group or rows + self._waiting[0].weight <= self._most_rows):
             one = self._waiting.popleft()
-            rows += one.weight
-            group.append(one)
-        self._waiting_rows -= rows
+            self._waiting_rows -= one.weight
+            if not one.done.done():
+                rows += one.weight
+                group.append(one)
         return group
 
     async def _commit(self, group: list[_Waiting[_Item, _Result]]) -> None:
@@ -149,8 +157,32 @@ class GroupCommit(Generic[_Item, _Result]):
     async def _in_one_transaction(
         self, write: Write[_Item, _Result], items: Sequence[_Item]
     ) -> Sequence[_Result]:
-        async with self._database.writing() as connection:
-            return await write(connection, items)
+        return await in_one_transaction(
+            self._database,
+            lambda connection: write(connection, items),
+            most_seconds=self._most_seconds,
+        )
+
+
+async def in_one_transaction(
+    database: Database,
+    write: Callable[[AsyncConnection], Awaitable[_Result]],
+    *,
+    most_seconds: float | None = None,
+) -> _Result:
+    """Return what is written, once it is committed.
+
+    Raises:
+        DatabaseUnavailableError: the database does not answer, or not within ``most_seconds``.
+            Whether the commit took place is then not known.
+    """
+    try:
+        async with asyncio.timeout(most_seconds), database.writing() as connection:
+            return await write(connection)
+    except TimeoutError as error:
+        raise DatabaseUnavailableError(
+            f"The database does not answer within {most_seconds:g} s."
+        ) from error
 
 
 def _refuse(group: Sequence[_Waiting[_Item, _Result]], error: Exception) -> None:

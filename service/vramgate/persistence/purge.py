@@ -27,17 +27,18 @@ _FOUND = ("tenant", "run_id", "rank", "received_at", "position")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doomed:
-    """Which reports are to go; None leaves a field open, and one is given."""
+    """Which reports or decisions are to go; None leaves a field open, and one is given."""
 
     tenant: str | None = None
     submitter: str | None = None
+    """The name of a token; of decisions also who sent the job to the scheduler."""
     run_id: str | None = None
     before: datetime | None = None
-    """Last changed before this moment."""
+    """Reports last changed, decisions made before this moment."""
 
     @property
     def is_by_age_alone(self) -> bool:
-        """Whether reports of every tenant go, the old ones."""
+        """Whether those of every tenant go, the old ones."""
         return self.tenant is None and self.submitter is None and self.run_id is None
 
     def told(self) -> dict[str, str]:
@@ -171,11 +172,17 @@ async def forget_answers(connection: AsyncConnection, tenant: str) -> int:
 
 
 async def add_tombstone(
-    connection: AsyncConnection, tenant: str, *, actor: str, action: str, detail: Mapping[str, Any]
+    connection: AsyncConnection,
+    tenant: str,
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    detail: Mapping[str, Any],
 ) -> None:
-    """Say in a tenant's audit trail what is deleted of it."""
+    """Say in a tenant's audit trail what is deleted of it: ``reports`` or ``decisions``."""
     await audit.append(
-        connection, tenant=tenant, actor=actor, action=action, subject="reports", detail=detail
+        connection, tenant=tenant, actor=actor, action=action, subject=subject, detail=detail
     )
 
 

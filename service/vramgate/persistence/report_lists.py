@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from vramgate.calibration.report import Doubt, EstimatedBytes, MeasuredBytes, Outcome, Standing
 from vramgate.calibration.stored_report import StoredReport, WholeReport
+from vramgate.persistence.decision_runs import run_of
 from vramgate.persistence.report_keys import MEASURED, Place
 from vramgate.persistence.tables import commit_clock, jobs, report_keys, reports
 
@@ -54,6 +55,8 @@ class Selection:
 
     tenant: str
     run_id: str | None = None
+    decision_id: str | None = None
+    """The reports of the run that reports under the decision."""
     rank: int | None = None
     status: Standing | None = None
     outcome: Outcome | None = None
@@ -98,7 +101,7 @@ async def select_reports(
     answer may hold less than what is there, and says where to go on.
     """
     horizon = None
-    if chosen.run_id is None and any(True for _ in _without_an_index(chosen)):
+    if not _is_of_a_run(chosen) and any(True for _ in _without_an_index(chosen)):
         horizon = await _horizon(connection, chosen, stretch)
     near = stretch if horizon is None else replace(stretch, last=horizon)
     query = selecting(chosen, near, connection.dialect)
@@ -110,7 +113,7 @@ async def select_reports(
 def selecting(chosen: Selection, stretch: Stretch, dialect: Dialect) -> sa.Select[Any]:
     """Return the statement behind ``select_reports``."""
     query = sa.select(*_COLUMNS, _labels(dialect).label("labels"))
-    if chosen.run_id is None:
+    if not _is_of_a_run(chosen):
         query = query.where(*_of_the_selection(chosen, reports), *_within(stretch, reports))
     else:
         run = _places_of_the_run(chosen, stretch)
@@ -188,7 +191,7 @@ async def _horizon(
 def _places_of_the_run(chosen: Selection, stretch: Stretch) -> sa.CTE:
     """Return where the run's reports lie, by the keys: of a tenant's millions only these are read."""
     query = sa.select(report_keys.c.received_at, report_keys.c.position).where(
-        report_keys.c.run_id == chosen.run_id,
+        *_of_the_run(chosen),
         *_of_the_selection(chosen, report_keys),
         *_within(stretch, report_keys),
     )
@@ -197,6 +200,18 @@ def _places_of_the_run(chosen: Selection, stretch: Stretch) -> sa.CTE:
         query = query.order_by(*_in_order(stretch, report_keys)).limit(stretch.limit)
     # Materialized: the planner knows nothing of how few of the tenant's rows a run has.
     return query.cte("run").prefix_with("MATERIALIZED")
+
+
+def _is_of_a_run(chosen: Selection) -> bool:
+    return chosen.run_id is not None or chosen.decision_id is not None
+
+
+def _of_the_run(chosen: Selection) -> Iterator[sa.ColumnElement[bool]]:
+    if chosen.run_id is not None:
+        yield report_keys.c.run_id == chosen.run_id
+    if chosen.decision_id is not None:
+        bound = run_of(tenant=chosen.tenant, decision_id=chosen.decision_id)
+        yield report_keys.c.run_id == bound
 
 
 def _of_the_selection(chosen: Selection, table: sa.Table) -> Iterator[sa.ColumnElement[bool]]:

@@ -29,6 +29,7 @@ from vramgate.calibration.report import (
     receipt_of,
 )
 from vramgate.persistence.bulk_insert import insert_rows
+from vramgate.persistence.decision_runs import OtherRunError, RunsOfDecisions
 from vramgate.persistence.engine import is_outage
 from vramgate.persistence.idempotency import AnsweredKeys, Claim, StoredAnswer
 from vramgate.persistence.identifiers import time_ordered_id
@@ -43,11 +44,12 @@ JOB_FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What became of one report; ``receipt`` is None where the database refused the row."""
+    """What became of one report; without a receipt nothing: it was refused, or its row was."""
 
     report_id: str | None
     receipt: Receipt | None
     reasons: tuple[Doubt, ...]
+    refusal: OtherRunError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class _Work:
     known: dict[ReportKey, Known]
     ranges: dict[Run, tuple[int, int]]
     """Lowest and highest peak of the settled, accepted ranks of a run."""
+    runs: RunsOfDecisions
     inserted: dict[ReportKey, tuple[Report, Recorded, int]] = field(default_factory=dict)
     raised: dict[ReportKey, tuple[Report, Recorded, int, Place]] = field(default_factory=dict)
 
@@ -164,10 +167,10 @@ def _tick(dialect: str) -> sa.UpdateBase:
 async def _look(
     connection: AsyncConnection, new: Sequence[Report], received_at: datetime, position: int
 ) -> _Work:
-    """Return what is kept under the keys of the reports, and of the other ranks of their runs."""
+    """Return what is kept under the keys of the reports, their runs and their decisions."""
     keys = {one.key for one in new}
     known, ranges = await look_up(connection, keys) if keys else ({}, {})
-    return _Work(received_at, position, known, ranges)
+    return _Work(received_at, position, known, ranges, await RunsOfDecisions.of(connection, new))
 
 
 def _is_compared(report: Report) -> bool:
@@ -181,6 +184,18 @@ def _is_compared(report: Report) -> bool:
 
 def _decide(work: _Work, report: Report) -> Recorded:
     """Return what becomes of the report, and note in ``work`` what that changes."""
+    refusal = work.runs.refusal_of(report)
+    if refusal is not None:
+        return Recorded(report_id=None, receipt=None, reasons=(), refusal=refusal)
+    recorded = _receive(work, report)
+    if recorded.receipt is not Receipt.CONFLICT:
+        # Something of the run is kept: it came now, or had come before.
+        work.runs.bind(report)
+    return recorded
+
+
+def _receive(work: _Work, report: Report) -> Recorded:
+    """Return what becomes of a report that its decision does not stand against."""
     found = work.known.get(report.key)
     kept = None if found is None else found.kept
     run = (report.key.tenant, report.key.run_id)
@@ -222,6 +237,7 @@ def _note(work: _Work, report: Report, recorded: Recorded, found: Known | None) 
 
 
 async def _write(connection: AsyncConnection, work: _Work) -> None:
+    await work.runs.write(connection, work.received_at)
     if not work.inserted and not work.raised:
         return
     changed = [*work.inserted.values(), *(one[:3] for one in work.raised.values())]

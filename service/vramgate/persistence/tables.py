@@ -213,3 +213,119 @@ launch_files = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("sent_at", UtcTime, nullable=False, index=True),
 )
+
+policies = sa.Table(
+    "policies",
+    metadata,
+    # Immutable documents; what changes is which one of a tenant is active.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("activated_at", UtcTime),
+    sa.Column("activated_by", sa.Text),
+    sa.Column("retired_at", UtcTime),
+    # At most one is active, whatever two administrators do at once.
+    sa.Index(
+        "uq_policies_active",
+        "tenant",
+        unique=True,
+        postgresql_where=sa.text("status = 'active'"),
+        sqlite_where=sa.text("status = 'active'"),
+    ),
+)
+
+admission_subjects = sa.Table(
+    "admission_subjects",
+    metadata,
+    # What was asked about: many decisions are about few jobs, and a job is kept once a tenant.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("subject_digest", sa.Text, primary_key=True),
+    sa.Column("format_version", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    info={KEPT_ONCE: True},
+)
+
+admission_answers = sa.Table(
+    "admission_answers",
+    metadata,
+    # What was answered: the same for the same job under the same policy, and kept once as well.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("answer_digest", sa.Text, primary_key=True),
+    sa.Column("format_version", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    info={KEPT_ONCE: True},
+)
+
+decision_keys = sa.Table(
+    "decision_keys",
+    metadata,
+    # What a unique key on the partitioned table could not hold: each decision once, and where it is.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("decision_id", sa.Text, primary_key=True),
+    sa.Column("decided_at", UtcTime, nullable=False),
+)
+
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("decided_at", UtcTime, primary_key=True),
+    sa.Column("decision_id", sa.Text, primary_key=True),
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("recorded_at", UtcTime, nullable=False),
+    sa.Column("caller", sa.Text, nullable=False),
+    sa.Column("cluster", sa.Text),
+    sa.Column("queue", sa.Text),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("submitter", sa.Text),
+    sa.Column("external_id", sa.Text),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("verdict", sa.Text, nullable=False),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("reason_code", sa.Text, nullable=False),
+    sa.Column("oom_probability", sa.Double),
+    sa.Column("required_bytes", sa.BigInteger),
+    sa.Column("usable_bytes", sa.BigInteger),
+    sa.Column("model", sa.Text),
+    sa.Column("accelerator", sa.Text),
+    sa.Column("policy_version", sa.Text, nullable=False),
+    sa.Column("calibration_version", sa.Text, nullable=False),
+    sa.Column("model_version", sa.Text, nullable=False),
+    sa.Column("inputs_digest", sa.Text, nullable=False),
+    sa.Column("subject_digest", sa.Text, nullable=False),
+    sa.Column("answer_digest", sa.Text, nullable=False),
+    sa.Index(None, "tenant", "decided_at", "decision_id"),
+    # "Why was job 4711 refused?" is asked by the scheduler's own id.
+    sa.Index(
+        "ix_decisions_external_id",
+        "tenant",
+        "external_id",
+        postgresql_where=sa.text("external_id IS NOT NULL"),
+        sqlite_where=sa.text("external_id IS NOT NULL"),
+    ),
+    postgresql_partition_by="RANGE (decided_at)",
+)
+
+decision_runs = sa.Table(
+    "decision_runs",
+    metadata,
+    # The one run that reports under a decision: the first that did.
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("decision_id", sa.Text, primary_key=True),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("bound_at", UtcTime, nullable=False),
+    sa.Index(None, "tenant", "run_id"),
+)
+
+signing_keys = sa.Table(
+    "signing_keys",
+    metadata,
+    # Signs what the service itself hands out where the site gives it no keys of its own.
+    sa.Column("key_id", sa.Text, primary_key=True),
+    sa.Column("key", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from vramgate.persistence import purge as rows
 from vramgate.persistence.engine import Database, DatabaseUnavailableError
 from vramgate.persistence.idempotency import KEPT_FOR, forget_expired
-from vramgate.persistence.partitions import drop_partition, partitions_before
+from vramgate.persistence.partitions import REPORTS, drop_partition, partitions_before
 from vramgate.persistence.purge import Doomed, Found
 from vramgate.persistence.report_keys import Place
 from vramgate.persistence.reports import take_turn
@@ -74,7 +74,7 @@ class Purge:
         if before is None or not self._doomed.is_by_age_alone:
             return
         async with self._database.reading() as connection:
-            names = await partitions_before(connection, before)
+            names = await partitions_before(connection, REPORTS, before)
         for name in names:
             # The keys first: without them its reports can be sent anew, whenever it goes.
             await self._delete_all(rows.delete_keys, partition=name)
@@ -96,6 +96,7 @@ class Purge:
                     tenant,
                     actor=self._actor,
                     action="purge.begin",
+                    subject="reports",
                     detail=self._doomed.told(),
                 )
         for one in gone:
@@ -157,6 +158,7 @@ class Purge:
                     tenant,
                     actor=self._actor,
                     action="purge.end",
+                    subject="reports",
                     detail={
                         **self._doomed.told(),
                         "reports": purged.reports,
