@@ -54,6 +54,8 @@ class Caller:
     name: str
     tenant: Tenant
     scopes: frozenset[Scope]
+    decision_id: str | None = None
+    """The one decision that it may report under, and do nothing else; None for everybody else."""
 
     def may(self, scope: Scope) -> bool:
         """Return whether this caller holds the scope; ``admin`` holds every one.

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from tests.clocks import Clock
 from tests.databases import rows_of
 from tests.factories import a_request
+from tests.hanging import hanging_database
 from tests.issuer import AUDIENCE, Issuer, a_key, running_issuer
 from tests.services import a_settings, a_token, bearer, served
 from vramgate.access import Scope
@@ -21,8 +22,10 @@ from vramgate.app import create_app
 from vramgate.authentication.authenticator import Authenticator
 from vramgate.authentication.bearer_tokens import new_bearer_token
 from vramgate.authentication.secret_keys import SecretKeys
+from vramgate.authentication.signing_keys import SigningKeys
 from vramgate.authentication.token_lookup import (
     FRESH_SECONDS,
+    KNOWN_WAIT_SECONDS,
     UNKNOWN_READS_AT_ONCE,
     TokenLookup,
 )
@@ -285,6 +288,34 @@ async def test_secret_keys_rotate_while_the_service_runs(
         assert (await _stored_hash(database)).startswith("hmac-sha256:b:")
 
 
+async def test_a_hash_that_cannot_be_stored_anew_holds_nobody_up(
+    database: Database, tmp_path: Path
+) -> None:
+    issued = await a_token(database, Scope.READ)
+    file = tmp_path / "keys"
+    _keys_file(file, "a")
+    secret_keys = SecretKeys(file)
+    async with hanging_database() as hanging:
+        away = Database(hanging.url)
+        authenticator = Authenticator(
+            database=away,
+            lookup=TokenLookup(database),
+            secret_keys=secret_keys,
+            signing_keys=SigningKeys(secret_keys),
+            rules=None,
+            issuer_keys=None,
+        )
+        loop = asyncio.get_running_loop()
+        for most_seconds in (KNOWN_WAIT_SECONDS + 0.3, 0.1):
+            began = loop.time()
+            assert (await authenticator.caller_of(issued.bearer.text())).name == "trainer"
+            assert loop.time() - began < most_seconds
+        assert hanging.connections == 1
+        await authenticator.close()
+    await away.close()
+    assert (await _stored_hash(database)).startswith("sha256:")
+
+
 async def test_a_database_that_is_away_is_said_and_estimates_go_on_without_tokens() -> None:
     away = a_settings(UNREACHABLE, loopback_without_token=True)
     async with served(away, client=HERE, host="127.0.0.1") as client:
@@ -308,6 +339,7 @@ async def test_too_many_unknown_tokens_are_told_to_wait(
             # Its time stands still, so that nothing is forgiven meanwhile.
             lookup=TokenLookup(database, clock=Clock()),
             secret_keys=SecretKeys(None),
+            signing_keys=app.state.signing_keys,
             rules=None,
             issuer_keys=None,
         )

@@ -1,21 +1,28 @@
 """How often tokens are read from the database, whatever callers send."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator
 
 import pytest
 import sqlalchemy as sa
 
 from tests.clocks import Clock
+from tests.hanging import hanging_database
 from tests.services import a_token
 from vramgate.authentication.token_lookup import (
     FRESH_SECONDS,
+    KNOWN_WAIT_SECONDS,
     MAX_MISSING,
+    PAUSE_SECONDS,
+    READ_SECONDS,
     UNKNOWN_READS_AT_ONCE,
     TokenLookup,
     TooManyAttemptsError,
+    _Entry,
 )
 from vramgate.persistence import callers
+from vramgate.persistence.callers import StoredToken
 from vramgate.persistence.engine import Database, DatabaseUnavailableError
 
 
@@ -147,3 +154,114 @@ async def test_a_database_that_is_away_is_no_unknown_token() -> None:
     with pytest.raises(DatabaseUnavailableError):
         await lookup.token_of_id("nobody")
     assert not lookup._missing
+
+
+async def _lookup_that_found(database: Database, clock: Clock) -> tuple[TokenLookup, StoredToken]:
+    """Return a look-up that has read a token from the database, some seconds ago."""
+    issued = await a_token(database, lifetime=None)
+    lookup = TokenLookup(database, clock=clock)
+    assert await lookup.token_of_id(issued.stored.token_id) == issued.stored
+    clock.now += FRESH_SECONDS
+    return lookup, issued.stored
+
+
+async def test_a_token_that_was_found_is_taken_for_an_hour_while_the_database_is_away(
+    database: Database,
+) -> None:
+    clock = Clock()
+    lookup, stored = await _lookup_that_found(database, clock)
+    away = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    lookup._database = away
+    assert await lookup.token_of_id(stored.token_id) == stored
+    clock.now = 3599.0
+    assert await lookup.token_of_id(stored.token_id) == stored
+    clock.now = 3600.0
+    with pytest.raises(DatabaseUnavailableError):
+        await lookup.token_of_id(stored.token_id)
+    with pytest.raises(DatabaseUnavailableError):
+        await lookup.token_of_id("nobody")
+    await away.close()
+
+
+async def test_a_read_that_hangs_holds_a_known_token_up_for_a_moment_and_once(
+    database: Database,
+) -> None:
+    clock = Clock()
+    lookup, stored = await _lookup_that_found(database, clock)
+    lookup._clock = time.monotonic
+    lookup._found[stored.token_id] = _Entry(stored, time.monotonic() - FRESH_SECONDS)
+    async with hanging_database() as hanging:
+        lookup._database = away = Database(hanging.url)
+        began = time.monotonic()
+        first = [lookup.token_of_id(stored.token_id) for _ in range(20)]
+        assert set(await asyncio.gather(*first)) == {stored}
+        held = time.monotonic() - began
+        # Who comes later does not wait again for the same read.
+        assert await lookup.token_of_id(stored.token_id) == stored
+        later = time.monotonic() - began - held
+        await asyncio.sleep(READ_SECONDS - held)
+        # The read was given up by now, and the next one is not begun at once.
+        assert await lookup.token_of_id(stored.token_id) == stored
+        assert hanging.connections == 1
+        await away.close()
+    assert held == pytest.approx(KNOWN_WAIT_SECONDS, abs=0.15)
+    assert later < 0.1
+
+
+async def test_a_read_that_hangs_is_given_up_for_an_unknown_token_too() -> None:
+    async with hanging_database() as hanging:
+        away = Database(hanging.url)
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailableError):
+            await TokenLookup(away).token_of_id("nobody")
+        assert time.monotonic() - began == pytest.approx(READ_SECONDS, abs=0.5)
+        await away.close()
+
+
+async def test_while_the_database_is_away_it_is_asked_once_a_second(database: Database) -> None:
+    clock = Clock()
+    lookup, stored = await _lookup_that_found(database, clock)
+    away = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    tries: list[object] = []
+    sa.event.listen(away.engine.sync_engine, "do_connect", lambda *_given: tries.append(_given))
+    lookup._database = away
+    for _ in range(50):
+        assert await lookup.token_of_id(stored.token_id) == stored
+    assert len(tries) == 1
+    clock.now += 1
+    await lookup.token_of_id(stored.token_id)
+    assert len(tries) == 2
+    await away.close()
+
+
+async def test_once_the_database_answers_again_a_revocation_is_seen(database: Database) -> None:
+    clock = Clock()
+    lookup, stored = await _lookup_that_found(database, clock)
+    away = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    lookup._database = away
+    assert await lookup.token_of_id(stored.token_id) == stored
+    await away.close()
+    lookup._database = database
+    async with database.writing() as connection:
+        await callers.revoke_token(connection, stored.token_id, at=stored.created_at)
+    clock.now += PAUSE_SECONDS
+    found = await lookup.token_of_id(stored.token_id)
+    assert found is not None
+    assert found.revoked_at is not None
+
+
+async def test_an_expired_or_revoked_token_stays_what_it_was_while_the_database_is_away(
+    database: Database,
+) -> None:
+    clock = Clock()
+    lookup, stored = await _lookup_that_found(database, clock)
+    async with database.writing() as connection:
+        await callers.revoke_token(connection, stored.token_id, at=stored.created_at)
+    await lookup.token_of_id(stored.token_id)
+    clock.now += FRESH_SECONDS
+    away = Database("postgresql://nobody@127.0.0.1:1/nothing")
+    lookup._database = away
+    found = await lookup.token_of_id(stored.token_id)
+    assert found is not None
+    assert found.revoked_at is not None
+    await away.close()

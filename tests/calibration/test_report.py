@@ -42,6 +42,7 @@ REPORT = Report(
     measured_at=None,
     job_digest="job",
     job_document="{}",
+    decision_id=None,
     subject_digest="job",
     model=None,
     accelerator=None,

@@ -19,6 +19,8 @@ from vramgate.reporter.redaction import filtered_arguments, masked, names_a_secr
 HF = "hf_PlantedPlantedPlanted00"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwbGFudGVkIn0.c2lnbmF0dXJlLXBsYW50ZWQ"
 FORMS = [
+    "vgr_01900000-0000-7000-8000-000000000001_AAAAAGsODgB0ZWFtLWH1aZQsEocv-VbCK9LhEGxm_jP",
+    "vg_" + "ab" * 8 + "_" + "cd" * 26,
     HF,
     "sk-plantedplanted0000",
     "sk-ant-api03-planted_planted-0000",

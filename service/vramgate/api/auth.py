@@ -22,6 +22,9 @@ PUBLIC_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/problems"})
 """What anybody may read: probes come without tokens, and a client reads these to learn of them."""
 PUBLIC_FOLDERS = ("/problems/",)
 
+REPORTS = ("POST", "/v1/reports")
+"""All that a report token is for."""
+
 _BAD_TOKEN = {"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'}
 
 
@@ -57,6 +60,18 @@ class ForbiddenError(DomainError):
         )
 
 
+class ReportTokenOnlyError(DomainError):
+    """The caller has the token of one decision, and asks for something else than to report."""
+
+    code = "forbidden"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A report token may post the reports of its decision, and do nothing else.",
+            hint="Ask with a token of `vramgate token create`.",
+        )
+
+
 class Authentication:
     """Find out who calls, or refuse.
 
@@ -75,6 +90,7 @@ class Authentication:
             return
         try:
             caller = await self._caller(scope)
+            _check_report_token(caller, scope)
         except DomainError as error:
             failure = failure_of(error)
             if isinstance(error, InvalidTokenError):
@@ -102,8 +118,9 @@ class CallerOf(SecurityBase):
 
     scheme_name = "bearer"
     model = HTTPBearer(
-        description="A token of `vramgate token create`, or a JWT of the OpenID provider that the "
-        "service is set to. The service may answer its own machine's programs without one."
+        description="A token of `vramgate token create`, a JWT of the OpenID provider that the "
+        "service is set to, or, for `POST /v1/reports` alone, the `report_token` of an admission. "
+        "The service may answer its own machine's programs without one."
     )
 
     async def __call__(self, request: Request) -> Caller:
@@ -128,6 +145,14 @@ def is_public(path: str) -> bool:
     (True, True, False)
     """
     return path in PUBLIC_PATHS or path.startswith(PUBLIC_FOLDERS)
+
+
+def _check_report_token(caller: Caller | None, scope: AsgiScope) -> None:
+    """Refuse what a report token is not for, here, so that no route has to think of it."""
+    if caller is None or caller.decision_id is None:
+        return
+    if (scope["method"], scope["path"]) != REPORTS:
+        raise ReportTokenOnlyError
 
 
 def _local_caller(scope: AsgiScope) -> Caller:

@@ -101,6 +101,8 @@ class Report:
     """The job as it was sent, canonical JSON; what ``job_digest`` is the SHA-256 of."""
     subject_digest: str
     """Of the job, the launch or the decision: raised peaks must be of the same."""
+    decision_id: str | None
+    """The decision that admitted it; its first run reports under it, and no other."""
     model: str | None
     accelerator: str | None
     accelerator_total_bytes: int | None

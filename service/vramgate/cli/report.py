@@ -48,7 +48,8 @@ def report(
         raise UnusableReportFileError("Give either --file or --drain.")
     try:
         to = destination(url, token)
-        reports = [] if file is None else reports_of(_read(file))
+        decision_id = None if to is None else to.decision_id
+        reports = [] if file is None else reports_of(_read(file), decision_id)
         handled = deliver(reports, Spool(spool_folder(spool)), to, within_seconds=timeout)
     except ValueError as error:
         raise UnusableReportFileError(f"{file or 'The spool'} cannot be sent: {error}.") from error

@@ -1,7 +1,7 @@
 """Sends what the spool holds, each report once in effect."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ _MOST_BATCH_BYTES = 2**20
 _SERVER_ERROR = 500
 _TOO_MANY_REQUESTS = 429
 _DAY_NS = 86_400 * 10**9
-# A decision that was journaled while the database was away is known once it is replayed.
+# A decision that was journaled while the database was away is known once it is replayed. To the
+# decision's own token the service says so with 503, which is tried again anyway.
 _WAITABLE = frozenset({"unknown_decision"})
 
 
@@ -42,17 +43,25 @@ class Drained:
     """What the service said about the last report it refused."""
 
 
-def drain(spool: Spool, sender: Posts, url: str, *, until: float | None = None) -> Drained:
+def drain(
+    spool: Spool,
+    sender: Posts,
+    url: str,
+    *,
+    until: float | None = None,
+    decision_id: str | None = None,
+) -> Drained:
     """Send what waits for this service, oldest first.
 
     Stops at the first sign that the service is not there, and at ``until`` on the monotonic clock.
-    A file that another process is sending is left to it.
+    A file that another process is sending is left to it; so is what is not of ``decision_id``, where
+    the token is for that one alone.
     """
     done = Drained()
     for batch in _batches(spool.entries()):
         if done.trouble or (until is not None and time.monotonic() > until):
             break
-        _send_batch(spool, sender, url, batch, done)
+        _send_batch(spool, sender, batch, done, lambda one: _is_meant(one, url, decision_id))
     return done
 
 
@@ -60,8 +69,14 @@ def send_file(spool: Spool, sender: Posts, url: str, path: Path) -> Drained:
     """Send one file of the spool, before all others."""
     done = Drained()
     entries = [entry for entry in spool.entries() if entry.path == path]
-    _send_batch(spool, sender, url, entries, done)
+    _send_batch(spool, sender, entries, done, lambda one: _is_meant(one, url))
     return done
+
+
+def _is_meant(one: Held, url: str, decision_id: str | None = None) -> bool:
+    """Return whether a report is for this service, and of this decision where one is named."""
+    is_of_it = decision_id is None or one.report.get("decision_id") == decision_id
+    return is_of_it and one.url in {None, url}
 
 
 def _batches(entries: Sequence[Spooled]) -> list[list[Spooled]]:
@@ -81,7 +96,11 @@ def _batches(entries: Sequence[Spooled]) -> list[list[Spooled]]:
 
 
 def _send_batch(
-    spool: Spool, sender: Posts, url: str, entries: Sequence[Spooled], done: Drained
+    spool: Spool,
+    sender: Posts,
+    entries: Sequence[Spooled],
+    done: Drained,
+    is_meant: Callable[[Held], bool],
 ) -> None:
     with ExitStack() as locks:
         held: list[Held] = []
@@ -89,7 +108,7 @@ def _send_batch(
             one = spool.hold(entry)
             if one is not None:
                 locks.enter_context(one)
-                if one.url in {None, url}:
+                if is_meant(one):
                     held.append(one)
         held = _without_outdated(spool, held)
         if held:

@@ -33,8 +33,10 @@ class Handled:
     paths: list[Path] = field(default_factory=list)
 
 
-def reports_of(value: object) -> list[dict[str, Any]]:
+def reports_of(value: object, decision_id: str | None = None) -> list[dict[str, Any]]:
     """Return the reports of a file's JSON: one report, or ``{"reports": […]}``, without secrets.
+
+    Those that name no decision are of ``decision_id``, where the token is for that one alone.
 
     Raises:
         UnusableReportError: it holds neither.
@@ -42,21 +44,23 @@ def reports_of(value: object) -> list[dict[str, Any]]:
     listed = value.get("reports") if isinstance(value, Mapping) and "reports" in value else [value]
     if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_REPORTS:
         raise UnusableReportError(f"reports is no list of 1 to {MOST_REPORTS} reports")
-    return [_usable(report, index) for index, report in enumerate(listed)]
+    return [_usable(report, index, decision_id) for index, report in enumerate(listed)]
 
 
-def _usable(report: object, index: int) -> dict[str, Any]:
+def _usable(report: object, index: int, decision_id: str | None) -> dict[str, Any]:
     if not isinstance(report, Mapping):
         raise UnusableReportError(f"report {index} is no object")
+    if decision_id is not None and "decision_id" not in report:
+        report = {**report, "decision_id": decision_id}
     run_id = report.get("run_id")
     if not isinstance(run_id, str) or not run_id:
         raise UnusableReportError(f"report {index} has no run_id")
     if report.get("outcome") not in _OUTCOMES:
         raise UnusableReportError(f"report {index} has no outcome of {sorted(_OUTCOMES)}")
-    if sum(name in report for name in ("job", "launch", "decision_id")) != 1:
-        raise UnusableReportError(
-            f"report {index} has not exactly one of job, launch and decision_id"
-        )
+    if "job" in report and "launch" in report:
+        raise UnusableReportError(f"report {index} has both a job and a launch")
+    if not any(name in report for name in ("job", "launch", "decision_id")):
+        raise UnusableReportError(f"report {index} has none of job, launch and decision_id")
     kept = dict(report)
     if isinstance(kept.get("launch"), Mapping):
         kept["launch"] = disclosure.given_launch(kept["launch"])
@@ -96,7 +100,7 @@ def _send(spool: Spool, to: Destination, handled: Handled) -> None:
             _add(handled, own.sent, own.rejected, own.trouble, own.problem)
             if own.trouble:
                 return
-        rest = drain(spool, sender, to.url)
+        rest = drain(spool, sender, to.url, decision_id=to.decision_id)
         _add(handled, rest.sent, rest.rejected, rest.trouble, rest.problem)
 
 

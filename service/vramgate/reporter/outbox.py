@@ -196,7 +196,6 @@ class Outbox:
     def _send(self) -> None:
         """Send this run's own report, then what else waits."""
         # httpx takes a tenth of a second to load: here, beside the training.
-        from vramgate.reporter.drain import drain  # noqa: PLC0415
         from vramgate.reporter.send import Sender  # noqa: PLC0415
 
         own = self._own
@@ -205,7 +204,14 @@ class Outbox:
             self._note(own, done)
             if done is None or not (done.trouble or done.waiting):
                 until = time.monotonic() + _TURN_SECONDS
-                self._note(own, drain(self._spool, sender, self._destination.url, until=until))
+                self._note(own, self._drained(sender, until))
+
+    def _drained(self, sender: "Sender", until: float) -> "Drained":
+        """Send what other runs left, as far as the token is for them."""
+        from vramgate.reporter.drain import drain  # noqa: PLC0415 with httpx, as above
+
+        to = self._destination
+        return drain(self._spool, sender, to.url, until=until, decision_id=to.decision_id)
 
     def _note(self, own: _Own | None, done: "Drained | None") -> None:
         """Keep what a try taught, and wake whoever waits for it."""

@@ -33,7 +33,7 @@ class Run:
     run_id: str
     rank: int
     about: Mapping[str, Any]
-    """Exactly one of ``job``, ``launch`` and ``decision_id``."""
+    """``job``, ``launch`` or ``decision_id``, or a decision beside one of the others."""
     labels: Mapping[str, str] = field(default_factory=dict)
     live_model: Mapping[str, Any] | None = None
 

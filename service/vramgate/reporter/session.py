@@ -46,8 +46,9 @@ def report_peaks(
 
     Nothing in it raises into the training, and no step waits for it. What is not given comes from
     the environment: the service (``VRAMGATE_URL``, ``VRAMGATE_TOKEN``), the run and the rank (the
-    launcher's own variables), the job (``VRAMGATE_DECISION_ID``, else this process's command line
-    and the allow-listed part of its environment).
+    launcher's own variables), the job (the decision of a report token or of
+    ``VRAMGATE_DECISION_ID``, else this process's command line and the allow-listed part of its
+    environment).
 
     Args:
         run_id: one name for all ranks of the run.
@@ -56,7 +57,8 @@ def report_peaks(
         decision_id: the admission that the run is of. At most one of the three is given.
         model: a ``torch.nn.Module`` to count; may also be given later, to ``watch``.
         url: the service; without one nothing is reported, and that is logged once.
-        token: a token with the scope ``report``.
+        token: a token with the scope ``report``, or the ``report_token`` of an admission, which
+            stands for its decision.
         labels: what the site wants to find the run by.
         rank: of this process among all.
         ranks: the ranks that report; all of them if not given.
@@ -72,7 +74,11 @@ def report_peaks(
         if to is None:
             without_service()
         elif ranks is None or own_rank in ranks:
-            about = _about(job=job, launch=launch, decision_id=decision_id)
+            # A report token is for its own decision, whatever else was said.
+            decided = to.decision_id or decision_id
+            about = _about(job=job, launch=launch, decision_id=decided)
+            if about is not None and to.decision_id is not None:
+                about["decision_id"] = to.decision_id
             run = Run(
                 run_id=run_id or settings.run_id_of(),
                 rank=own_rank,

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ VARIABLES = frozenset(
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
 # torchrun's own default of --rdzv-id: the same for everybody.
 _NO_ELASTIC_ID = frozenset({"", "none"})
+# An admission's answer hands it out; the decision stands in it as it is.
+_REPORT_TOKEN = re.compile(r"vgr_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_.+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,12 @@ class Destination:
     """Honour HTTP_PROXY and the like; never for a service on this machine."""
     ca_file: str | None = None
     """Certificates to trust instead of the public ones."""
+
+    @property
+    def decision_id(self) -> str | None:
+        """The one decision that the token is for; None where it is for whatever its tenant reports."""
+        found = _REPORT_TOKEN.fullmatch(self.token or "")
+        return None if found is None else found[1]
 
     def __repr__(self) -> str:
         return f"Destination(url={self.url!r})"

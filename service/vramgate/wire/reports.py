@@ -170,13 +170,21 @@ JobField: TypeAlias = Annotated[Any, PlainValidator(lambda job: job, json_schema
 
 
 class ReportIn(WireIn):
-    """What one rank of one run measured."""
+    """What one rank of one run measured, and which job it was of.
+
+    Give `job` or `launch`, or `decision_id`, or a decision beside one of the others: then they tell
+    what ran, and the decision what admitted it. With a report token all three may be left out.
+    """
 
     run_id: RunId
     rank: Annotated[int, Field(ge=0, le=MAX_DEVICES), WHOLE] = 0
     job: JobField | None = None
     launch: ReportedLaunchIn | None = None
-    decision_id: RunId | None = Field(default=None, description="The decision that admitted it.")
+    decision_id: RunId | None = Field(
+        default=None,
+        description="The decision that admitted it. One run reports under a decision: the first that "
+        "does. A report token stands for its own decision, and for no other.",
+    )
     outcome: Outcome
     measured: MeasuredIn | None = None
     peak_phase: Phase | None = None
@@ -202,13 +210,11 @@ class ReportIn(WireIn):
 
     @model_validator(mode="after")
     def _subject_and_evidence(self) -> Self:
-        subjects = ("job", "launch", "decision_id")
-        given = [name for name in subjects if getattr(self, name) is not None]
-        if len(given) != 1:
+        if self.job is not None and self.launch is not None:
+            raise PydanticCustomError("exactly_one", "Give either job or launch, not both")
+        if self.job is None and self.launch is None and self.decision_id is None:
             raise PydanticCustomError(
-                "exactly_one",
-                "Give exactly one of job, launch and decision_id; got {given}",
-                {"given": ", ".join(given) or "none of them"},
+                "at_least_one", "Give job, launch or decision_id; got none of them"
             )
         if self.measured is None and self.outcome in {Outcome.RUNNING, Outcome.COMPLETED}:
             raise PydanticCustomError(

@@ -1,67 +1,36 @@
-"""A report as it was sent to one that can be kept: checked, estimated, doubted where it must be.
+"""A report as it was sent to one that can be kept: checked, estimated, doubted where it must be."""
 
-Trainers of one sweep send the same job a thousand times: what a job comes to is remembered by its
-digest, the work left for each report is a few dictionary look-ups.
-"""
-
-import hashlib
-import json
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from threading import Lock
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any
 
 from vramgate.access import Caller
 from vramgate.calibration.plausibility import card_doubts, check_possible, estimate_doubts
-from vramgate.calibration.report import Doubt, EstimatedBytes, MeasuredBytes, Report, ReportKey
+from vramgate.calibration.report import Doubt, MeasuredBytes, Report, ReportKey
 from vramgate.catalog.site import Catalogs
-from vramgate.costmodel.coefficients import MODEL_VERSION
-from vramgate.costmodel.estimate import estimate_memory
-from vramgate.errors import DomainError, FieldError, UnknownNameError
-from vramgate.jobs.description import HardwareDescription, JobDescription
-from vramgate.jobs.resolve import resolve
+from vramgate.errors import DomainError, FieldError
 from vramgate.jobs.stack import MAX_STACK_TEXT, versions_in
-from vramgate.json_text import pointer
-from vramgate.wire.job import JobIn
+from vramgate.json_text import canonical, digest_of
 from vramgate.wire.reports import ReportIn
 from vramgate.wire.validation import ValidationFailedError, validated
-from vramgate.workflows.read_launch import launched_job, whole_job
+from vramgate.workflows.decided_jobs import (
+    DecidedJob,
+    Subject,
+    other_decision,
+    subject_of,
+    unknown_decision,
+)
+from vramgate.workflows.reported_jobs import (
+    REMEMBERED_JOBS,
+    ReportedJob,
+    ReportedJobs,
+    unread_job,
+)
 
-REMEMBERED_JOBS = 4096
-_LONGEST_DOUBT = 500
 CLOCK_SKEW = timedelta(minutes=10)
 """How far a trainer's clock may run ahead of ours."""
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
-
-
-class UnknownDecisionError(DomainError):
-    """There is no such decision of this tenant."""
-
-    code = "unknown_decision"
-
-
-_Subject: TypeAlias = tuple[str, str | None, int | None, str | None]
-"""The digest of a job or launch, the card's name and size as its driver says, and the versions."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedJob:
-    """What a reported job comes to on the card it ran on."""
-
-    model: str | None
-    estimated: EstimatedBytes | None
-    ranks_hold_equal_shares: bool
-    accelerator: str | None
-    """The catalog's name of the card, where it knows it."""
-    card_bytes: int | None
-    """The card's whole memory, where the catalog knows it."""
-    doubts: tuple[Doubt, ...] = ()
-    read: str | None = None
-    """The job that was read from a launch, as canonical JSON."""
+_NO_DECISIONS: Mapping[str, DecidedJob] = MappingProxyType({})
 
 
 class ReportReader:
@@ -69,31 +38,34 @@ class ReportReader:
 
     def __init__(self, catalogs: Catalogs, *, most_jobs: int = REMEMBERED_JOBS) -> None:
         """Remember nothing yet; ``most_jobs`` bounds what will be."""
-        self._catalogs = catalogs
-        self._most_jobs = most_jobs
-        self._jobs: OrderedDict[_Subject, ReportedJob] = OrderedDict()
-        self._lock = Lock()
+        self._jobs = ReportedJobs(catalogs, most_jobs=most_jobs)
 
-    def read(self, item: object, caller: Caller, now: datetime | None = None) -> Report:
-        """Return the report that an item of a request is.
+    def read(
+        self,
+        item: object,
+        caller: Caller,
+        now: datetime | None = None,
+        *,
+        decisions: Mapping[str, DecidedJob] = _NO_DECISIONS,
+    ) -> Report:
+        """Return the report that an item of a request is; ``decisions`` are those it may name.
 
         Raises:
             ValidationFailedError: it has another shape, or was measured in the future.
             ImpossibleMeasurementError: no card could have measured this.
             UnknownDecisionError: it names a decision that does not exist.
+            OtherDecisionError: it names another decision than its token is for.
             DomainError: its job contradicts itself.
         """
-        given = validated(ReportIn, item)
+        raw = _with_decision(item, caller)
+        given = validated(ReportIn, raw)
         _check_time(given.measured_at, now or datetime.now(UTC))
-        if given.decision_id is not None:
-            raise _unknown_decision(given.decision_id)
+        decided = _decision_of(given, caller, decisions)
+        subject = _subject(given, raw, decided)
         measured = given.measured.to_domain() if given.measured else MeasuredBytes()
-        raw: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
-        subject = canonical(raw["job"] if given.job is not None else raw["launch"])
-        subject_digest = digest_of(subject)
-        job = self._job(given, subject_digest)
+        job = self._job(given, subject, decided)
         check_possible(measured, given.accelerator_total_bytes or job.card_bytes)
-        document = canonical(_without_job(raw, subject_digest) if given.job is not None else raw)
+        document = canonical(_without_job(raw, subject) if given.job is not None else raw)
         return Report(
             key=ReportKey(tenant=caller.tenant.name, run_id=given.run_id, rank=given.rank),
             submitter=caller.name,
@@ -101,13 +73,12 @@ class ReportReader:
             measured=measured,
             estimated=job.estimated,
             ranks_hold_equal_shares=job.ranks_hold_equal_shares,
-            doubts=tuple(_doubts(given, measured, job)),
+            doubts=(*self._other_job(given, job, decided), *_doubts(given, measured, job)),
             measured_at=given.measured_at,
-            job_digest=subject_digest
-            if given.job is not None
-            else job.read and digest_of(job.read),
-            job_document=subject if given.job is not None else job.read,
-            subject_digest=subject_digest,
+            job_digest=subject.digest if subject.is_job else job.read and digest_of(job.read),
+            job_document=subject.text if subject.is_job else job.read,
+            subject_digest=subject.digest,
+            decision_id=given.decision_id,
             model=job.model,
             accelerator=job.accelerator or given.accelerator,
             accelerator_total_bytes=given.accelerator_total_bytes or job.card_bytes,
@@ -117,119 +88,74 @@ class ReportReader:
             document=document,
         )
 
-    def _job(self, given: ReportIn, subject_digest: str) -> ReportedJob:
+    def _job(self, given: ReportIn, subject: Subject, decided: DecidedJob | None) -> ReportedJob:
+        """Return what the report's own job or launch comes to, else the job of its decision."""
+        if decided is not None and not _tells_its_job(given):
+            return self._decided_job(given, decided)
         # What a job does not say of its software it leaves to defaults; a launch cannot say it.
         stack = _stack(given) if given.launch is not None else None
-        key = (subject_digest, given.accelerator, given.accelerator_total_bytes, stack)
-        with self._lock:
-            known = self._jobs.get(key)
-            if known is not None:
-                self._jobs.move_to_end(key)
-                return known
-        found = self._of_job(given) if given.launch is None else self._of_launch(given, stack)
-        with self._lock:
-            self._jobs[key] = found
-            while len(self._jobs) > self._most_jobs:
-                self._jobs.popitem(last=False)
-        return found
+        return self._jobs.of(given, digest=subject.digest, stack=stack)
 
-    def _of_job(self, given: ReportIn) -> ReportedJob:
+    def _decided_job(self, given: ReportIn, decided: DecidedJob) -> ReportedJob:
+        """Return what the job of a decision comes to; its faults are not the trainer's."""
+        source = f"decision {decided.decision_id}"
+        if decided.job is None:
+            return unread_job(source, "what was asked held none that could be read")
+        asked = given.model_copy(update={"job": decided.job, "launch": None})
+        stack = _stack(given) if decided.is_of_launch else None
         try:
-            description = validated(JobIn, given.job).to_domain()
-        except ValidationFailedError as error:
-            raise _below_job(error) from None
-        try:
-            return self._estimated(description, given)
-        except UnknownNameError as error:
-            return _unresolved(description.model.name, error)
-
-    def _of_launch(self, given: ReportIn, stack: str | None) -> ReportedJob:
-        """Return the job of a launch; what cannot be read of it is a doubt, not the trainer's fault."""
-        if given.launch is None:
-            raise ValueError("the report has no launch")
-        try:
-            launched = launched_job(given.launch.to_domain())
-            description = whole_job(launched)
-            if stack is not None and description.software.stack is None:
-                software = replace(description.software, stack=stack)
-                description = replace(description, software=software)
-            job = self._estimated(description, given)
-        except UnknownNameError as error:
-            return _unresolved(None, error)
+            return self._jobs.of(asked, digest=decided.subject.digest, stack=stack)
         except DomainError as error:
-            return _unread(error)
-        return replace(job, read=canonical(launched.launch.job))
+            return unread_job(source, error.message)
 
-    def _estimated(self, description: JobDescription, given: ReportIn) -> ReportedJob:
-        hardware, doubts = self._card(given, description.hardware)
-        resolved = resolve(
-            replace(description, hardware=hardware),
-            models=self._catalogs.models,
-            accelerators=self._catalogs.accelerators,
-        )
-        memory = estimate_memory(resolved.job)
-        shares = resolved.job.parallelism
-        return ReportedJob(
-            model=resolved.model_name,
-            estimated=EstimatedBytes(
-                allocated_bytes=int(memory.peak.allocated_bytes),
-                required_bytes=int(memory.peak.required_bytes),
-                reserved_bytes=int(memory.peak.reserved_bytes),
-                device_bytes=int(memory.peak.device_bytes),
-                model_version=MODEL_VERSION,
-            ),
-            ranks_hold_equal_shares=(
-                shares.pipeline_parallel_size == 1 and shares.expert_parallel_size == 1
-            ),
-            accelerator=hardware.accelerator,
-            card_bytes=self._card_bytes(hardware),
-            doubts=doubts,
-        )
-
-    def _card(
-        self, given: ReportIn, said: HardwareDescription
-    ) -> tuple[HardwareDescription, tuple[Doubt, ...]]:
-        """Return the job's hardware on the card that its driver named, and what contradicts it."""
-        if given.accelerator is None:
-            return said, ()
-        cards = self._catalogs.accelerators
-        try:
-            driver = cards.resolve(given.accelerator, given.accelerator_total_bytes).entry.name
-        except UnknownNameError:
-            return said, ()
-        if said.accelerator is None:
-            return replace(said, accelerator=driver), ()
-        try:
-            named = cards.resolve(said.accelerator, said.device_memory_bytes).entry.name
-        except UnknownNameError:
-            return replace(said, accelerator=driver), ()
-        if named == driver:
-            return said, ()
-        message = f"The job says {said.accelerator}, the driver {given.accelerator} ({driver})."
-        on_driver = replace(said, accelerator=driver, device_memory_bytes=None)
-        return on_driver, (Doubt(code="other_accelerator", message=message),)
-
-    def _card_bytes(self, hardware: HardwareDescription) -> int | None:
-        if hardware.accelerator is None:
-            return None
-        card = self._catalogs.accelerators.resolve(
-            hardware.accelerator, hardware.device_memory_bytes
-        ).entry
-        return max(card.memory_bytes_nominal, card.usable_bytes)
+    def _other_job(
+        self, given: ReportIn, job: ReportedJob, decided: DecidedJob | None
+    ) -> Iterator[Doubt]:
+        """Yield a doubt where a report tells of another model than was admitted."""
+        if decided is None or job.model is None or not _tells_its_job(given):
+            return
+        admitted = self._decided_job(given, decided).model
+        if admitted is not None and admitted != job.model:
+            message = f"Decision {decided.decision_id} admitted {admitted}, not {job.model}."
+            yield Doubt(code="other_job", message=message)
 
 
-def canonical(value: object) -> str:
-    """Return the value as JSON that is the same however its keys were ordered and spaced."""
-    return _CANONICAL(value)
+def _with_decision(item: object, caller: Caller) -> Mapping[str, Any]:
+    """Return the item with the decision that its token stands for, as if it had been sent."""
+    raw: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
+    if caller.decision_id is None or raw.get("decision_id") is not None:
+        return raw
+    return {**raw, "decision_id": caller.decision_id}
 
 
-def digest_of(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def _decision_of(
+    given: ReportIn, caller: Caller, decisions: Mapping[str, DecidedJob]
+) -> DecidedJob | None:
+    """Return the decision that a report is under; None where it names none."""
+    if given.decision_id is None:
+        return None
+    if caller.decision_id is not None and given.decision_id != caller.decision_id:
+        raise other_decision(given.decision_id, caller.decision_id)
+    decided = decisions.get(given.decision_id)
+    if decided is None:
+        raise unknown_decision(given.decision_id)
+    return decided
 
 
-def _without_job(raw: Mapping[str, Any], job_digest: str) -> dict[str, Any]:
-    return {**raw, "job": {"sha256": job_digest}}
+def _subject(given: ReportIn, raw: Mapping[str, Any], decided: DecidedJob | None) -> Subject:
+    """Return what the report says it is of."""
+    if decided is not None and not _tells_its_job(given):
+        return decided.subject
+    is_job = given.job is not None
+    return subject_of(raw["job" if is_job else "launch"], is_job=is_job)
+
+
+def _tells_its_job(given: ReportIn) -> bool:
+    return given.job is not None or given.launch is not None
+
+
+def _without_job(raw: Mapping[str, Any], subject: Subject) -> dict[str, Any]:
+    return {**raw, "job": {"sha256": subject.digest}}
 
 
 def _doubts(given: ReportIn, measured: MeasuredBytes, job: ReportedJob) -> Iterator[Doubt]:
@@ -237,19 +163,6 @@ def _doubts(given: ReportIn, measured: MeasuredBytes, job: ReportedJob) -> Itera
     yield from card_doubts(given.accelerator_total_bytes, job.card_bytes, str(job.accelerator))
     if job.estimated is not None:
         yield from estimate_doubts(measured, job.estimated, given.outcome)
-
-
-def _unread(error: DomainError) -> ReportedJob:
-    """Return what is known of a launch that no job could be read from: it is kept, and why."""
-    message = f"No job could be read from the launch: {error.message.rstrip('.')}."
-    return ReportedJob(
-        model=None,
-        estimated=None,
-        ranks_hold_equal_shares=False,
-        accelerator=None,
-        card_bytes=None,
-        doubts=(Doubt(code="job_unknown", message=message[:_LONGEST_DOUBT]),),
-    )
 
 
 def _stack(given: ReportIn) -> str | None:
@@ -261,27 +174,6 @@ def _stack(given: ReportIn) -> str | None:
     return text[:MAX_STACK_TEXT] or None
 
 
-def _unresolved(model: str | None, error: UnknownNameError) -> ReportedJob:
-    suggestions = error.data.get("suggestions")
-    near = ", ".join(map(str, suggestions)) if isinstance(suggestions, tuple | list) else ""
-    message = f"{error.message}." if not error.message.endswith(".") else error.message
-    return ReportedJob(
-        model=model,
-        estimated=None,
-        ranks_hold_equal_shares=False,
-        accelerator=None,
-        card_bytes=None,
-        doubts=(
-            Doubt(code="unknown_name", message=f"{message} Near: {near}." if near else message),
-        ),
-    )
-
-
-def _below_job(error: ValidationFailedError) -> ValidationFailedError:
-    fields = [replace(one, pointer=f"/job{one.pointer}") for one in error.fields]
-    return ValidationFailedError(f"/job{error.message}", hint=error.hint, fields=fields)
-
-
 def _check_time(moment: datetime | None, now: datetime) -> None:
     if moment is not None and moment > now + CLOCK_SKEW:
         detail = f"{moment.isoformat()} is in the future; here it is {now:%Y-%m-%dT%H:%M:%SZ}"
@@ -290,18 +182,3 @@ def _check_time(moment: datetime | None, now: datetime) -> None:
             hint="Set the clock of the training node, or leave the field out.",
             fields=[FieldError(pointer="/measured_at", code="in_the_future", detail=detail)],
         )
-
-
-def _unknown_decision(decision_id: str) -> UnknownDecisionError:
-    detail = "there is no such decision; send the job"
-    return UnknownDecisionError(
-        f"/decision_id: {detail}.",
-        fields=[
-            FieldError(
-                pointer=pointer("decision_id"),
-                code="unknown_decision",
-                detail=detail,
-                value=decision_id,
-            )
-        ],
-    )
