@@ -13,6 +13,7 @@ from vramgate.hub import HubLookup
 from vramgate.persistence.engine import Database
 from vramgate.settings import Settings
 from vramgate.workflows.tenant_catalogs import TenantCatalogs
+from vramgate.workflows.tenant_policies import TenantPolicies
 
 _Value = TypeVar("_Value")
 
@@ -36,6 +37,12 @@ def tenant_catalogs_of(request: Request) -> TenantCatalogs:
     """Return the catalogs of every tenant."""
     catalogs: TenantCatalogs = request.app.state.tenant_catalogs
     return catalogs
+
+
+def tenant_policies_of(request: Request) -> TenantPolicies:
+    """Return the active policy of every tenant."""
+    policies: TenantPolicies = request.app.state.tenant_policies
+    return policies
 
 
 async def callers_catalogs(request: Request) -> Catalogs:
@@ -65,16 +72,18 @@ def inline(read: Callable[[Request], _Value]) -> Callable[[Request], Awaitable[_
 
 CatalogsDep = Annotated[Catalogs, Depends(callers_catalogs)]
 TenantCatalogsDep = Annotated[TenantCatalogs, Depends(inline(tenant_catalogs_of))]
+TenantPoliciesDep = Annotated[TenantPolicies, Depends(inline(tenant_policies_of))]
 HubDep = Annotated[HubLookup | None, Depends(inline(hub_of))]
 DatabaseDep = Annotated[Database, Depends(inline(database_of))]
 CallerDep = Annotated[Caller, Security(caller_of)]
 
 
 class CallerWith(CallerOf):
-    """The dependency that gives a route its caller, who must hold a scope."""
+    """The dependency that gives a route its caller, who must hold a scope, or one of several."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, *others: Scope) -> None:
         self.scope = scope
+        self._enough = (scope, *others)
 
     async def __call__(self, request: Request) -> Caller:
         """Return who calls.
@@ -84,14 +93,19 @@ class CallerWith(CallerOf):
             ForbiddenError: the caller lacks the scope.
         """
         caller = await super().__call__(request)
-        if not caller.may(self.scope):
+        if not any(caller.may(scope) for scope in self._enough):
             raise ForbiddenError(caller, self.scope)
         return caller
 
 
-def caller_with(scope: Scope) -> Any:  # noqa: ANN401 as FastAPI types its dependencies
-    """Return the dependency on a caller with a scope.
+def caller_with(scope: Scope, *others: Scope) -> Any:  # noqa: ANN401 as FastAPI types its dependencies
+    """Return the dependency on a caller with a scope; each of the others is enough as well.
 
     One dependency that asks nothing of others: FastAPI takes a while for each.
     """
-    return Security(CallerWith(scope), scopes=[scope.value])
+    return Security(CallerWith(scope, *others), scopes=[scope.value])
+
+
+def told_of(*others: Scope) -> dict[str, Any]:
+    """Return what tells OpenAPI that each of these scopes is enough as well; for ``openapi_extra``."""
+    return {"security": [{CallerWith.scheme_name: [scope.value]} for scope in others]}

@@ -12,11 +12,11 @@ from vramgate.catalog.own_entries import OwnEntry, entry_id, invalid_entry, read
 from vramgate.catalog.site import Catalogs
 from vramgate.catalog.site_entries import EntryKind, claimed_faults, claimed_names, is_name
 from vramgate.errors import DomainError, FieldError, shortened
+from vramgate.json_text import canonical, digest_of
 from vramgate.persistence import audit
 from vramgate.persistence import catalog_entries as rows
 from vramgate.persistence.catalog_entries import EntryRow, Holdings
 from vramgate.persistence.engine import Database
-from vramgate.workflows.read_report import canonical, digest_of
 
 MOST_ENTRIES = 2_000
 """Of a tenant, of both kinds together."""
