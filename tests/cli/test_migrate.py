@@ -102,7 +102,7 @@ async def test_a_migration_that_waits_for_a_lock_gives_up_and_changes_nothing(
     async with database.reading() as connection:
         # Somebody's long report: holds off whoever wants to drop what it reads. Of the newest
         # revision, which is the first to go.
-        await connection.execute(sa.text("SELECT * FROM launch_files"))
+        await connection.execute(sa.text("SELECT * FROM signing_keys"))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", PROGRAM, "migrate", "--to", "base",
             stdout=asyncio.subprocess.PIPE,
@@ -116,5 +116,5 @@ async def test_a_migration_that_waits_for_a_lock_gives_up_and_changes_nothing(
     assert await revision_of(database) == newest_revision()
     async with database.reading() as connection:
         names = await connection.run_sync(lambda one: sa.inspect(one).get_table_names())
-    assert {"launch_files", "audit", "tokens", "reports"} <= set(names)
+    assert {"signing_keys", "launch_files", "audit", "tokens", "reports"} <= set(names)
     await database.close()

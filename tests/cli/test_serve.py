@@ -51,6 +51,12 @@ def _ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, errors
 
 
+def test_asked_to_stop_it_ends_without_an_error(service: Served) -> None:
+    service.process.send_signal(signal.SIGTERM)
+    service.process.communicate(timeout=15)
+    assert service.process.returncode == 0
+
+
 def test_it_does_not_listen_to_others_until_callers_need_tokens(tmp_path: Path) -> None:
     code, errors = _ended(command("serve", "--host", "0.0.0.0", state=tmp_path))  # noqa: S104 refused
     assert code == 2
@@ -81,6 +87,17 @@ def test_a_bad_file_of_secret_keys_is_a_sentence_and_no_start(tmp_path: Path, wo
     )
     assert code == 2
     assert "does not begin with an id and a colon" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_journal_that_cannot_be_written_is_a_sentence_and_no_start(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    code, errors = _ended(
+        command("serve", state=tmp_path, VRAMGATE_JOURNAL_FOLDER=str(in_the_way / "journal"))
+    )
+    assert code == 2
+    assert f"VRAMGATE_JOURNAL_FOLDER is {in_the_way}/journal, which cannot be written" in errors
     assert "Traceback" not in errors
 
 

@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import typer
+
 from vramgate.errors import DomainError
 from vramgate.launch.launch import Launch
 from vramgate.workflows.read_launch import LaunchedJob, launched_job
 
 LARGEST_FILE_BYTES = 2**20
+STANDARD_INPUT = Path("-")
 _MANIFEST_MARK = "apiVersion"
-_SCRIPT_SUFFIXES = {".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch"}
+SCRIPT_SUFFIXES = {".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch"}
 _ROUNDS = 8
 """A script names a file, that file another; deeper chains are left unread."""
 
@@ -35,12 +38,20 @@ def launch_of_file(path: Path, *, framework: str | None) -> Launch:
         UnreadableFileError: it cannot be read.
         UnclearLaunchError: it is a configuration and nobody says whose.
     """
-    text = read_text(path)
+    return launch_of_text(read_text(path), path, framework=framework)
+
+
+def launch_of_text(text: str, path: Path, *, framework: str | None) -> Launch:
+    """Return the launch that the text of a file is.
+
+    Raises:
+        UnclearLaunchError: it is a configuration and nobody says whose.
+    """
     if framework is not None:
         return Launch(framework=framework, config=text)
-    if path.suffix.lower() in _SCRIPT_SUFFIXES or text.startswith("#!"):
+    if path.suffix.lower() in SCRIPT_SUFFIXES or text.startswith("#!"):
         return Launch(script=text)
-    if any(line.startswith((_MANIFEST_MARK, f'{{"{_MANIFEST_MARK}')) for line in text.splitlines()):
+    if looks_like_manifest(text):
         return Launch(manifest=text)
     if f'"{_MANIFEST_MARK}"' in text and path.suffix.lower() == ".json":
         return Launch(manifest=text)
@@ -50,6 +61,13 @@ def launch_of_file(path: Path, *, framework: str | None) -> Launch:
             hint="Name it with --framework, as --framework axolotl.",
         )
     return Launch(script=text)
+
+
+def looks_like_manifest(text: str) -> bool:
+    """Return whether a text begins an object of Kubernetes somewhere, be it readable or not."""
+    return any(
+        line.startswith((_MANIFEST_MARK, f'{{"{_MANIFEST_MARK}')) for line in text.splitlines()
+    )
 
 
 def read_with_local_files(
@@ -62,32 +80,61 @@ def read_with_local_files(
     Raises:
         UnreadableLaunchError: a text is not what it should be.
     """
+    launch = with_local_files(launch, folders=folders, hardware=hardware)
+    return launch, launched_job(launch, hardware=hardware)
+
+
+def with_local_files(
+    launch: Launch, *, folders: Iterable[Path], hardware: Mapping[str, object]
+) -> Launch:
+    """Return the launch with the files it names, as far as it can be read.
+
+    Raises:
+        UnreadableFileError: a file that it names is there, and too large or not text.
+    """
     places = tuple(folders)
-    launched = launched_job(launch, hardware=hardware)
     for _ in range(_ROUNDS):
-        found = dict(_local(launched.launch.missing_files, places))
-        found = {name: text for name, text in found.items() if name not in launch.files}
+        try:
+            missing = launched_job(launch, hardware=hardware).launch.missing_files
+        except DomainError:
+            # Whoever reads it next tells what is wrong.
+            break
+        found = dict(_local((name for name in missing if name not in launch.files), places))
         if not found:
             break
         launch = replace(launch, files={**launch.files, **found})
-        launched = launched_job(launch, hardware=hardware)
-    return launch, launched
+    return launch
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text.
+    """Return the text of a file, or of standard input where it is called ``-``; line ends as they are.
 
     Raises:
         UnreadableFileError: it is not there, longer than a launch may be, or not UTF-8.
     """
+    if path == STANDARD_INPUT:
+        raw = typer.get_binary_stream("stdin").read(LARGEST_FILE_BYTES + 1)
+        return _text_of(raw, "standard input")
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise UnreadableFileError(f"{path} has more than {LARGEST_FILE_BYTES:,} bytes.")
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as opened:
+            raw = opened.read(LARGEST_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error
+    return _text_of(raw, str(path))
+
+
+def _text_of(raw: bytes, name: str) -> str:
+    """Return the text that the bytes are; ``name`` is what messages call it.
+
+    Raises:
+        UnreadableFileError: it is longer than a launch may be, or not UTF-8.
+    """
+    if len(raw) > LARGEST_FILE_BYTES:
+        raise UnreadableFileError(f"{name} has more than {LARGEST_FILE_BYTES:,} bytes.")
+    try:
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableFileError(f"{path} is not text in UTF-8.") from error
+        raise UnreadableFileError(f"{name} is not text in UTF-8.") from error
 
 
 def variables(given: Iterable[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -110,7 +157,23 @@ def variables(given: Iterable[str], environment: Mapping[str, str] = os.environ)
 
 def _local(names: Iterable[str], folders: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
     for name in names:
-        for place in (Path(name).expanduser(), *(folder / name for folder in folders)):
-            if place.is_file():
+        for place in (_at_home(name), *(folder / name for folder in folders)):
+            if _is_file(place):
                 yield name, read_text(place)
                 break
+
+
+def _at_home(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        # Of a user that this machine does not have.
+        return Path(name)
+
+
+def _is_file(place: Path) -> bool:
+    try:
+        return place.is_file()
+    except OSError:
+        # A name that is too long, or below a folder that is closed to us.
+        return False

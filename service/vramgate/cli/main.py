@@ -9,10 +9,12 @@ import typer
 from vramgate import __version__
 from vramgate.cli.accuracy import accuracy
 from vramgate.cli.annotate import annotate
+from vramgate.cli.check import check
 from vramgate.cli.estimate import estimate
 from vramgate.cli.migrate import migrate
 from vramgate.cli.openapi import openapi
 from vramgate.cli.parse import parse
+from vramgate.cli.policy import policy
 from vramgate.cli.purge import purge
 from vramgate.cli.report import report
 from vramgate.cli.serve import serve
@@ -27,6 +29,7 @@ _COMMANDS: tuple[Callable[..., Any], ...] = (
     estimate,
     parse,
     annotate,
+    check,
     accuracy,
     openapi,
     report,
@@ -44,6 +47,7 @@ cli = typer.Typer(
 for _command in _COMMANDS:
     cli.command()(_command)
 cli.add_typer(token)
+cli.add_typer(policy)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 as Typer calls it

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +32,8 @@ def serve(
     import uvicorn
 
     from vramgate.app import create_app, spare_the_collector
+    from vramgate.persistence.engine import database_url
+    from vramgate.persistence.journal_folder import folder_for, prepare_folder
     from vramgate.settings import PREFIX, misspelt_variables
     from vramgate.telemetry import configure_logging, logger
     from vramgate.workflows.storage import check_storage
@@ -46,8 +50,12 @@ def serve(
         os.environ.update({f"{PREFIX}{name.upper()}": str(overrides[name]) for name in overrides})
     # Made here in either case: what does not allow a start is told once, before there are workers.
     app = create_app(settings)
-    asyncio.run(check_storage(settings.database_url.get_secret_value()))
+    address = settings.database_url.get_secret_value()
+    asyncio.run(check_storage(address))
+    prepare_folder(folder_for(settings.journal_folder, database_url(address)))
     spare_the_collector()
+    # Raised once more by uvicorn when everything is answered: to stop when asked to is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     uvicorn.run(
         "vramgate.app:create_app_from_environment" if in_workers else app,
         factory=in_workers,

@@ -1,0 +1,1 @@
+"""What ``vramgate check`` asks about files, and how it tells the answers."""
