@@ -75,13 +75,14 @@ class PostgresServer:
         return self._address(name)
 
     def stop(self) -> None:
-        """Stop the server as it stands: nobody will need its data."""
+        """Stop the server as it stands, unless it was stopped: nobody will need its data."""
         pid = self._server.get_pid()
-        if pid is None:
+        pid_file = self._folder / "postmaster.pid"
+        if pid is None or not pid_file.exists():
             return
         os.kill(pid, signal.SIGQUIT)
         for _ in range(STOP_SECONDS * 20):
-            if not (self._folder / "postmaster.pid").exists():
+            if not pid_file.exists():
                 return
             time.sleep(0.05)
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,20 @@ from tests.costmodel.worked_numbers import NUMBERS, answers
 from vramgate.access import LOCAL_CALLER
 from vramgate.accuracy.markdown import as_markdown
 from vramgate.accuracy.tables import TextTable, accuracy_tables
+from vramgate.admission.policy import AdmissionPolicy, Asked
+from vramgate.admission.ruling import Wish
 from vramgate.calibration.residuals import residuals_of
+from vramgate.calibration.versions import UNCALIBRATED
+from vramgate.wire.admissions import AdmitRequest
 from vramgate.wire.estimates import EstimateRequest
 from vramgate.wire.launches import ParseRequest
 from vramgate.wire.validation import validated
+from vramgate.workflows.admission_answers import admission_answer
+from vramgate.workflows.admit_job import admit_job
 from vramgate.workflows.estimate_job import answer_request
 from vramgate.workflows.load_catalogs import load_catalogs
 from vramgate.workflows.read_launch import parse
+from vramgate.workflows.read_question import read_subject
 from vramgate.workflows.read_report import ReportReader
 
 README = Path(__file__).parents[1] / "README.md"
@@ -103,9 +111,45 @@ def launch_section() -> str:
     )
 
 
+ANSWERED = (
+    "decision_id", "recorded", "verdict", "decision", "mode", "reason_code", "message", "oom_probability",
+)  # fmt: skip
+"""Members of an admission's answer that the README shows whole."""
+
+
+def admission_section() -> str:
+    """Return the service's answer to the README's admission, but for the id and the token it would get."""
+    request = validated(AdmitRequest, _bodies()[2])
+    policy = AdmissionPolicy()
+    done = admit_job(
+        read_subject(request, {}),
+        policy.terms(Asked(), datetime(2026, 11, 29, tzinfo=UTC)),
+        Wish(),
+        capacity=policy.capacity,
+        catalogs=load_catalogs(),
+    )
+    answer = admission_answer(done, calibration=UNCALIBRATED, inputs_digest=request.inputs_digest)
+    shown = answer.model_dump(mode="json")
+    shown |= {"decision_id": "0bffd87d-5855-824d-9fe9-8576637f0315", "recorded": True}
+    lines = [f"  {json.dumps(name)}: {json.dumps(shown[name])}" for name in ANSWERED]
+    suggestions = ",\n".join(f"    {_suggestion(one)}" for one in shown["suggestions"])
+    return (
+        "```json\n{\n" + ",\n".join(lines) + ',\n  "suggestions": [\n' + suggestions + "\n  ],\n"
+        '  "peak": { … }, "capacity": { … }, "reasons": [ … ], "unknown": [], "assumptions": [ … ], …,\n'
+        '  "policy_version": "default", "report_token": "vgr_…", "expires_at": "2026-12-06T22:15:09+00:00"\n}\n```\n'
+    )
+
+
+def _suggestion(one: Mapping[str, Any]) -> str:
+    members = {"text": one["text"], "slowdown": one["slowdown"], "cost": one["cost"]}
+    inner = json.dumps(members, ensure_ascii=False)[1:-1]
+    required = one["peak"]["required_bytes"]
+    return f'{{"change": [ … ], {inner}, "peak": {{"required_bytes": {required}, … }}, … }}'
+
+
 def report_section() -> str:
     """Return the service's answer to the README's report, but for the id it would get."""
-    (item,) = _bodies()[2]["reports"]
+    (item,) = _bodies()[3]["reports"]
     report = ReportReader(load_catalogs()).read(item, LOCAL_CALLER)
     residuals = residuals_of(report.measured, report.estimated)
     assert not report.doubts
@@ -125,6 +169,7 @@ def report_section() -> str:
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "answer": answer_section,
     "launch": launch_section,
+    "admission": admission_section,
     "report": report_section,
     "accuracy": accuracy_section,
     "numbers": numbers_section,

@@ -113,6 +113,20 @@ def test_the_database_lies_in_the_state_folder_of_the_user(
     assert not (tmp_path / "vramgate").exists()
 
 
+def test_the_journal_lies_in_the_state_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert Settings().journal_folder == tmp_path / "vramgate" / "journal"
+    assert not (tmp_path / "vramgate").exists()
+
+
+@pytest.mark.parametrize("size", [2**20 - 1, 64 * 2**30 + 1])
+def test_the_journals_size_has_bounds(size: int) -> None:
+    with pytest.raises(ValidationError):
+        Settings(journal_max_bytes=size)
+
+
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAMGATE_HUB_TOKEN", "hf_abc")
     monkeypatch.setenv("VRAMGATE_DATABASE_URL", "postgresql://u:hunter2@db/v")

@@ -14,26 +14,38 @@ from vramgate.api.auth import Authentication, TokenlessCallers
 from vramgate.api.middleware import BodyLimit, HeadAsGet, RequestContext
 from vramgate.api.problems import add_problem_handlers
 from vramgate.api.routes import (
+    admission_lists,
+    admissions,
     audit,
     catalog,
     estimates,
     health,
     launches,
+    policies,
     problem_pages,
+    replays,
     report_lists,
     reports,
     site_catalog,
 )
+from vramgate.api.routes.admissions import Gate
 from vramgate.authentication.authenticator import authenticator_of
 from vramgate.authentication.secret_keys import SecretKeys
+from vramgate.authentication.signing_keys import SigningKeys
 from vramgate.hub import HubLookup
 from vramgate.persistence.engine import Database, DatabaseUnavailableError
+from vramgate.persistence.journal import Journal
+from vramgate.persistence.journal_folder import folder_for
 from vramgate.settings import Settings, check_settings
 from vramgate.telemetry import configure_logging, logger
+from vramgate.workflows.admissions import Admissions
+from vramgate.workflows.decided_jobs import DecidedJobs
 from vramgate.workflows.load_catalogs import load_catalogs
+from vramgate.workflows.record_decisions import DecisionIntake
 from vramgate.workflows.record_reports import ReportIntake
 from vramgate.workflows.storage import Upkeep, bring_up_to_date
 from vramgate.workflows.tenant_catalogs import TenantCatalogs
+from vramgate.workflows.tenant_policies import TenantPolicies
 
 HEAVY_REQUESTS = 2
 """Batches worked on at once in a process; others wait their turn."""
@@ -75,18 +87,25 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.tenant_catalogs = TenantCatalogs(load_catalogs(settings.site_catalog))
+    app.state.tenant_policies = TenantPolicies()
     app.state.hub = None
     app.state.authenticator = None
     app.state.secret_keys = SecretKeys(settings.secret_keys_file)
+    app.state.signing_keys = SigningKeys(app.state.secret_keys)
     app.state.is_serving = False
+    app.state.admission_gate = Gate()
     app.state.heavy_work = CapacityLimiter(HEAVY_REQUESTS)
     # Paths are tried in this order: those asked most come first.
+    app.include_router(admissions.router)
     app.include_router(reports.router)
     app.include_router(estimates.router)
     app.include_router(launches.router)
     app.include_router(catalog.router)
     app.include_router(site_catalog.router)
+    app.include_router(admission_lists.router)
+    app.include_router(replays.router)
     app.include_router(report_lists.router)
+    app.include_router(policies.router)
     app.include_router(audit.router)
     app.include_router(health.router)
     app.include_router(problem_pages.router)
@@ -149,12 +168,34 @@ async def _open_storage(app: FastAPI, stack: AsyncExitStack) -> None:
         # Estimates need no database; `/readyz` says what is missing.
         logger("vramgate.storage").warning("the database does not answer yet")
     app.state.database = database
-    authenticator = authenticator_of(app.state.settings, database, app.state.secret_keys)
+    signing_keys: SigningKeys = app.state.signing_keys
+    await stack.enter_async_context(signing_keys.reading(database))
+    authenticator = authenticator_of(
+        app.state.settings, database, app.state.secret_keys, signing_keys
+    )
     stack.push_async_callback(authenticator.close)
     app.state.authenticator = authenticator
     await stack.enter_async_context(app.state.tenant_catalogs.reading(database))
+    await stack.enter_async_context(app.state.tenant_policies.reading(database))
+    app.state.decided_jobs = DecidedJobs(database)
     app.state.report_intake = await stack.enter_async_context(ReportIntake(database))
+    await _open_admissions(app, database, stack)
     await stack.enter_async_context(Upkeep(database))
+
+
+async def _open_admissions(app: FastAPI, database: Database, stack: AsyncExitStack) -> None:
+    settings: Settings = app.state.settings
+    folder = folder_for(settings.journal_folder, database.url)
+    journal = Journal(folder, most_bytes=settings.journal_max_bytes)
+    intake = await stack.enter_async_context(DecisionIntake(database, journal))
+    app.state.decision_intake = intake
+    app.state.admissions = Admissions(
+        database=database,
+        catalogs=app.state.tenant_catalogs,
+        policies=app.state.tenant_policies,
+        intake=intake,
+        signing_keys=app.state.signing_keys,
+    )
 
 
 def _hub(settings: Settings) -> HubLookup:

@@ -13,6 +13,8 @@ class FieldError:
     code: str
     detail: str
     value: Any = None
+    parameter: str | None = None
+    """Instead of a pointer, the name of a parameter of the address or of a header."""
 
 
 class DomainError(Exception):

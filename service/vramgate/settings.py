@@ -31,6 +31,10 @@ def _default_database_url() -> SecretStr:
     return SecretStr(f"sqlite:///{folder / 'vramgate.db'}")
 
 
+def _default_journal_folder() -> Path:
+    return _user_folder("XDG_STATE_HOME", ".local/state") / "journal"
+
+
 def _default_hub_cache() -> Path:
     return _user_folder("XDG_CACHE_HOME", ".cache") / "hub"
 
@@ -62,6 +66,12 @@ class Settings(BaseSettings):
     database_url: SecretStr = Field(default_factory=_default_database_url)
     """Where reports, tokens and the audit trail are kept: ``sqlite:////folder/vramgate.db``, made
     at the start where it is missing, or ``postgresql://user:password@host/name``."""
+
+    journal_folder: Path = Field(default_factory=_default_journal_folder)
+    """Where decisions are kept while the database is away, on a disk of this machine; made at the
+    start where it is missing. Each database has a folder of its own in it."""
+    journal_max_bytes: Annotated[int, Field(ge=2**20, le=64 * 2**30)] = 256 * 2**20
+    """Beyond it decisions are answered all the same, and their records are lost and counted."""
 
     loopback_without_token: bool = True
     """Answer requests of this machine's own programs without a token. With ``false`` every request

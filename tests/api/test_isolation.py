@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
 from tests.factories import a_job, a_request
+from tests.kept_decisions import a_decision, keep_decisions
 from tests.services import a_settings, a_token, bearer, served
 from vramgate.access import Scope
 from vramgate.api import examples
@@ -41,6 +42,8 @@ class Stored(Enum):
     """It stores something in the caller's tenant, and shows nothing of another one."""
     LISTS = auto()
     """It shows the caller's own rows; another tenant's caller gets none of them."""
+    COUNTS = auto()
+    """It counts the caller's own rows, and shows none."""
     ONE = auto()
     """Its path names one row, which is not there for another tenant's caller."""
 
@@ -52,6 +55,8 @@ class Row:
     operation: str
     scope: Scope | None
     """The one that is needed, beside `admin`; None for what is public."""
+    or_scope: Scope | None = None
+    """One that is enough as well."""
     stored: Stored = Stored.NOTHING
     body: Any = None
     content: str | None = None
@@ -69,6 +74,8 @@ class Row:
         template = self.operation.partition(" ")[2].replace("{code}", "forbidden")
         template = template.replace("{name:path}", self.name or row_id)
         template = template.replace("{sha256}", self.name or row_id)
+        template = template.replace("{version}", row_id)
+        template = template.replace("{decision_id}", row_id)
         return template.replace("{report_id}", row_id) + self.query
 
 
@@ -156,6 +163,66 @@ TABLE = (
         headers=ANY_STATE,
         status=204,
     ),
+    Row(
+        operation="POST /v1/admit",
+        scope=Scope.ADMIT,
+        stored=Stored.WRITES,
+        body=examples.ADMIT["job"]["value"],
+    ),
+    Row(
+        operation="POST /admit",
+        scope=Scope.ADMIT,
+        stored=Stored.WRITES,
+        body=examples.ADMIT["devices"]["value"],
+    ),
+    Row(operation="GET /v1/admissions", scope=Scope.READ, stored=Stored.LISTS),
+    Row(operation="GET /v1/admissions/shadow-report", scope=Scope.READ, stored=Stored.COUNTS),
+    Row(operation="GET /v1/admissions/{decision_id}", scope=Scope.READ, stored=Stored.ONE),
+    Row(operation="POST /v1/admissions/{decision_id}/replay", scope=Scope.READ, stored=Stored.ONE),
+    Row(
+        operation="POST /v1/policies",
+        scope=Scope.ADMIN,
+        stored=Stored.WRITES,
+        body=examples.POLICY["enforcing"]["value"],
+        status=201,
+        again=200,
+    ),
+    Row(
+        operation="POST /v1/policies/lint",
+        scope=Scope.READ,
+        or_scope=Scope.ADMIT,
+        body=examples.LINT["late"]["value"],
+    ),
+    Row(
+        operation="GET /v1/policies",
+        scope=Scope.READ,
+        or_scope=Scope.ADMIT,
+        stored=Stored.LISTS,
+    ),
+    Row(
+        operation="GET /v1/policies/active",
+        scope=Scope.READ,
+        or_scope=Scope.ADMIT,
+        stored=Stored.LISTS,
+    ),
+    Row(
+        operation="GET /v1/policies/{version}",
+        scope=Scope.READ,
+        or_scope=Scope.ADMIT,
+        stored=Stored.ONE,
+    ),
+    Row(
+        operation="POST /v1/policies/{version}/activate",
+        scope=Scope.ADMIN,
+        stored=Stored.ONE,
+        headers=ANY_STATE,
+    ),
+    Row(
+        operation="POST /v1/policies/{version}/retire",
+        scope=Scope.ADMIN,
+        stored=Stored.ONE,
+        headers=ANY_STATE,
+    ),
     Row(operation="GET /v1/audit", scope=Scope.ADMIN, stored=Stored.LISTS),
 )
 
@@ -190,7 +257,8 @@ def test_the_document_says_which_scope_each_route_needs(app: FastAPI) -> None:
         path = template.replace(":path", "")
         if path in document:
             said = document[path][method.lower()].get("security", [])
-            assert said == ([] if row.scope is None else [{"bearer": [row.scope.value]}]), path
+            enough = [one.value for one in (row.scope, row.or_scope) if one is not None]
+            assert said == [{"bearer": [one]} for one in enough], path
 
 
 class Service:
@@ -202,6 +270,8 @@ class Service:
         self._tokens: dict[tuple[str, Scope], dict[str, str]] = {}
         self.report_id = ""
         self.file_id = ""
+        self.decision_id = ""
+        self.policy_version = ""
 
     async def ask(
         self, row: Row, scope: Scope | None, tenant: str, row_id: str | None = None
@@ -216,7 +286,13 @@ class Service:
 
     def default_row(self, row: Row) -> str:
         """Return what team-a has from the start, of the kind that an operation is used on."""
-        kept = {"/v1/accelerators": CARD, "/v1/models": MODEL, "/v1/files": self.file_id}
+        kept = {
+            "/v1/accelerators": CARD,
+            "/v1/models": MODEL,
+            "/v1/files": self.file_id,
+            "/v1/admissions": self.decision_id,
+            "/v1/policies": self.policy_version,
+        }
         return next(
             (row_id for part, row_id in kept.items() if part in row.operation), self.report_id
         )
@@ -230,7 +306,32 @@ class Service:
             return await self.put("accelerators", f"{CARD}-{label}", **A_CARD)
         if "/v1/files" in row.operation:
             return await self.put_file(f"{MARK}-{label}")
+        if "/v1/admissions" in row.operation:
+            return await self.keep_decision()
+        if "/v1/policies" in row.operation:
+            return await self.draft_policy(f"{MARK}-{label}")
         return await self.post_quarantined(f"{MARK}-{label}")
+
+    async def keep_decision(self) -> str:
+        """Keep a decision on a job of team-a, and return its id."""
+        decision = a_decision(tenant=OWN, submitter=MARK)
+        await keep_decisions(self._database, decision)
+        return decision.decision_id
+
+    async def draft_policy(self, name: str) -> str:
+        """Draft a policy of team-a with a rule of this name, and return its version."""
+        headers = await self._token(OWN, Scope.ADMIN)
+        policy = {"rules": [{"name": name, "queue": "prod", "mode": "enforce"}]}
+        body = {"policy": policy, "note": MARK}
+        answer = await self._client.post("/v1/policies", headers=headers, json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["version"])
+
+    async def use_policy(self, version: str) -> None:
+        """Activate a policy of team-a."""
+        headers = {**await self._token(OWN, Scope.ADMIN), **ANY_STATE}
+        answer = await self._client.post(f"/v1/policies/{version}/activate", headers=headers)
+        assert answer.status_code == 200, answer.text
 
     async def put_file(self, text: str) -> str:
         """Send a file ahead for team-a, and return its digest."""
@@ -280,6 +381,9 @@ async def service(database_url: str, database: Database) -> AsyncIterator[Servic
         one = Service(client, database)
         one.report_id = await one.post_quarantined(f"{MARK}-0")
         one.file_id = await one.put_file(MARK)
+        one.decision_id = await one.keep_decision()
+        await one.use_policy(await one.draft_policy(MARK))
+        one.policy_version = await one.draft_policy(f"{MARK}-draft")
         await one.put("models", MODEL, parameters=7_000_000_000)
         await one.put("accelerators", CARD, **A_CARD)
         yield one
@@ -303,9 +407,13 @@ async def test_each_route_answers_the_callers_of_its_scope_and_refuses_all_other
 
 
 def _expected(row: Row, scope: Scope | None) -> int:
-    if row.scope is None or (scope is not None and scope in {row.scope, Scope.ADMIN}):
+    if row.scope is None or (scope is not None and scope in _enough(row)):
         return row.status
     return 401 if scope is None else 403
+
+
+def _enough(row: Row) -> set[Scope]:
+    return {one for one in (row.scope or Scope.READ, row.or_scope, Scope.ADMIN) if one is not None}
 
 
 def _without_name(answer: httpx.Response) -> str:
@@ -318,7 +426,7 @@ async def test_no_route_shows_what_another_tenant_has_stored(service: Service) -
         # Makes team-a's tokens, so that its audit trail holds something.
         await service.ask(TABLE[0], scope, OWN)
     for row in TABLE:
-        for scope in {row.scope or Scope.READ, Scope.ADMIN}:
+        for scope in _enough(row):
             answer = await service.ask(row, scope, OTHER)
             case = (row.operation, scope, answer.text[:300])
             # The answer that there is none repeats the name that was asked for.
@@ -336,7 +444,7 @@ async def test_another_tenant_s_row_is_answered_as_one_that_does_not_exist(
         if row.stored is Stored.ONE:
             is_file = "/v1/files" in row.operation
             nobody_s = "0" * 64 if is_file else "01890a5d-ac96-774b-bcce-b302099a8057"
-            for scope in {row.scope or Scope.READ, Scope.ADMIN}:
+            for scope in _enough(row):
                 there = await service.ask(row, scope, OTHER)
                 absent = await service.ask(row, scope, OTHER, nobody_s)
                 assert (there.status_code, absent.status_code) == (404, 404), row.operation

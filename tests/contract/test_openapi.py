@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +80,14 @@ async def test_every_example_is_answered(document: dict[str, Any], sqlite_files:
         httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client,
     ):
         for path, methods in document["paths"].items():
-            if "post" not in methods:
+            if "requestBody" not in methods.get("post", {}):
                 continue
             content = methods["post"]["requestBody"]["content"]["application/json"]
             for example in content["examples"].values():
                 # No example can know the id of a row of this database.
-                address = path.replace("{report_id}", "01900000-0000-7000-8000-000000000000")
+                address = re.sub(r"\{\w+\}", "01900000-0000-7000-8000-000000000000", path)
                 answer = await client.post(address, json=example["value"])
-                success = 404 if "{" in path else int(next(iter(methods["post"]["responses"])))
-                assert answer.status_code == success, answer.text
-                assert '"problem"' not in answer.text
+                told = {int(status) for status in methods["post"]["responses"] if status < "300"}
+                success = {404} if "{" in path else told
+                assert answer.status_code in success, answer.text
+                assert '"problem":{' not in answer.text

@@ -116,6 +116,63 @@ BATCH: dict[str, Example] = {
     }
 }
 
+ADMIT: dict[str, Example] = {
+    "job": {
+        "summary": "A job in a queue of Slurm's",
+        "value": {
+            "job": {
+                "model": {"name": "meta-llama/Llama-3.1-8B"},
+                "method": "full",
+                "precision": "bf16-true",
+                "optimizer": "adamw",
+                "micro_batch_size": 4,
+                "sequence_length": 4096,
+                "hardware": {"accelerator": "a100-sxm4-80gb"},
+            },
+            "cluster": "alps",
+            "queue": "a100",
+            "channel": "slurm",
+            "submitter": "alice",
+            "external_id": "4711",
+        },
+    },
+    "devices": {
+        "summary": "Which of these cards can take it now",
+        "value": {
+            "job": {
+                "model": {"name": "Qwen/Qwen2.5-7B"},
+                "method": {"kind": "qlora", "rank": 16, "target_modules": "all-linear"},
+                "micro_batch_size": 1,
+                "sequence_length": 2048,
+                "software": {"framework": "trl"},
+            },
+            "devices": [
+                {
+                    "id": "GPU-0",
+                    "accelerator": "NVIDIA A100-SXM4-40GB",
+                    "total_bytes": 42949672960,
+                    "used_bytes": 30000000000,
+                },
+                {
+                    "id": "GPU-1",
+                    "accelerator": "NVIDIA A100-SXM4-40GB",
+                    "total_bytes": 42949672960,
+                    "used_bytes": 0,
+                },
+            ],
+            "dry_run": True,
+        },
+    },
+}
+
+REPLAY: dict[str, Example] = {
+    "own": {"summary": "Under the policy it was made under", "value": {}},
+    "active": {
+        "summary": "Under the policy of today",
+        "value": {"policy_version": "active"},
+    },
+}
+
 REPORTS: dict[str, Example] = {
     "completed": {
         "summary": "A completed run on one card",
@@ -196,4 +253,57 @@ ACCELERATOR: dict[str, Example] = {
         "summary": "A known card with less to use (PUT /v1/accelerators/a40)",
         "value": {"name": "a40", "usable_bytes": 47_000_000_000},
     },
+}
+
+POLICY: dict[str, Example] = {
+    "careful": {
+        "summary": "Warn everywhere, and let callers ask to be only watched",
+        "value": {
+            "policy": {"mode": "warn", "caller_may_choose": ["shadow"], "risk": 0.01},
+            "note": "The first month.",
+        },
+    },
+    "enforcing": {
+        "summary": "Refuse in production, with one exemption and somebody on call",
+        "value": {
+            "policy": {
+                "mode": "warn",
+                "capacity": {
+                    "queues": {"a100": "a100-sxm4-80gb"},
+                    "node_labels": {
+                        "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3": "h100-sxm5-80gb"
+                    },
+                },
+                "rules": [
+                    {"name": "prod", "queue": "prod-*", "mode": "enforce", "risk": 0.005},
+                    {"name": "notebooks", "channel": "kubernetes", "queue": "nb-*", "mode": "off"},
+                ],
+                "exemptions": [
+                    {
+                        "name": "ablation",
+                        "submitter": "alice",
+                        "queue": "prod-a100",
+                        "until": "2026-12-24T00:00:00Z",
+                        "reason": "Runs near the limit, watched.",
+                    }
+                ],
+                "break_glass": {"submitters": ["oncall-*"]},
+            },
+            "note": "Shadow report of November: no false denial in prod.",
+        },
+    },
+}
+
+LINT: dict[str, Example] = {
+    "late": {
+        "summary": "A rule that never counts",
+        "value": {
+            "policy": {
+                "rules": [
+                    {"name": "all of prod", "queue": "prod-*", "mode": "enforce"},
+                    {"name": "prod tests", "queue": "prod-test", "mode": "shadow"},
+                ]
+            }
+        },
+    }
 }

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias, TypeVar
 
 from anyio import to_thread
+from cachetools import LRUCache
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -26,6 +27,11 @@ GZIP_FACTOR = 8
 """How much longer JSON of reports is once unpacked."""
 LONG_BODY_BYTES = 2**18
 """Longer bodies are read in a thread: some ten milliseconds in which others are answered."""
+
+
+REMEMBERED_BODIES = 4096
+LONGEST_REMEMBERED_BYTES = 2**14
+"""Of a body that is remembered; some ten times as much once it is read."""
 
 
 class JsonRequest(Request):
@@ -62,12 +68,8 @@ class DirectRoute(JsonRoute):
 
     def get_route_handler(self) -> Answer:
         """Call the endpoint with what it declares."""
-        shape, (caller_of,) = _shape_of(self), self.dependant.dependencies
-        find_caller, endpoint = caller_of.call, self.endpoint
-        if not isinstance(find_caller, CallerOf) or set(self.dependant.body_params) != {
-            self.body_field
-        }:
-            raise TypeError(f"{self.path} wants other things than request, body and caller")
+        shape, find_caller = _shape_of(self), _caller_dependency(self)
+        endpoint = self.endpoint
 
         async def answer(request: Request) -> Response:
             caller = await find_caller(request)
@@ -78,6 +80,37 @@ class DirectRoute(JsonRoute):
         return _reading_json(answer)
 
 
+class RememberingRoute(DirectRoute):
+    """A direct route whose bodies repeat: one that was read before is neither parsed nor validated again.
+
+    What is remembered is what the bytes say, whoever sends them: who may send them is asked each time.
+    """
+
+    def get_route_handler(self) -> Answer:
+        """Call the endpoint with the body as it was read the first time."""
+        shape, find_caller = _shape_of(self), _caller_dependency(self)
+        known: LRUCache[bytes, BaseModel] = LRUCache(REMEMBERED_BODIES)
+        endpoint = self.endpoint
+
+        async def answer(request: Request) -> Response:
+            caller = await find_caller(request)
+            request = JsonRequest(request.scope, request.receive)
+            body = await request.body()
+            key = sha256(body).digest() if len(body) <= LONGEST_REMEMBERED_BYTES else None
+            found = None if key is None or not _is_plain(request) else known.get(key)
+            if found is None:
+                refusal = await _read_into(request, body)
+                if refusal is not None:
+                    return problem_response(refusal, request.scope)
+                found = validated(shape, request.parsed)
+                if key is not None and _is_plain(request):
+                    known[key] = found
+            response: Response = await endpoint(request=request, body=found, caller=caller)
+            return response
+
+        return answer
+
+
 def _shape_of(route: APIRoute) -> type[BaseModel]:
     shape = route.body_field.field_info.annotation if route.body_field is not None else None
     if not (isinstance(shape, type) and issubclass(shape, BaseModel)):
@@ -85,21 +118,40 @@ def _shape_of(route: APIRoute) -> type[BaseModel]:
     return shape
 
 
+def _caller_dependency(route: APIRoute) -> CallerOf:
+    (caller_of,) = route.dependant.dependencies
+    wants_only_body = set(route.dependant.body_params) == {route.body_field}
+    if not isinstance(caller_of.call, CallerOf) or not wants_only_body:
+        raise TypeError(f"{route.path} wants other things than request, body and caller")
+    return caller_of.call
+
+
 def _reading_json(answer: Answer) -> Answer:
     async def answer_json(request: Request) -> Response:
         request = JsonRequest(request.scope, request.receive)
-        body = await request.body()
-        if body:
-            refusal = _refusal(request)
-            if refusal is not None:
-                return problem_response(refusal, request.scope)
-            body = await _unpacked(request, body)
-            request.unpacked = body
-            read = partial(parse_json, body, max_depth=settings_of(request).max_json_depth)
-            request.parsed = await _run(read, in_thread=len(body) > LONG_BODY_BYTES)
-        return await answer(request)
+        refusal = await _read_into(request, await request.body())
+        return (
+            await answer(request) if refusal is None else problem_response(refusal, request.scope)
+        )
 
     return answer_json
+
+
+async def _read_into(request: JsonRequest, body: bytes) -> Failure | None:
+    """Read the body, or return why it is not read."""
+    if not body:
+        return None
+    refusal = _refusal(request)
+    if refusal is None:
+        request.unpacked = await _unpacked(request, body)
+        read = partial(parse_json, request.unpacked, max_depth=settings_of(request).max_json_depth)
+        request.parsed = await _run(read, in_thread=len(request.unpacked) > LONG_BODY_BYTES)
+    return refusal
+
+
+def _is_plain(request: Request) -> bool:
+    """Return whether the body is JSON as it came: what it says then follows from its bytes alone."""
+    return _encoding(request) == "identity" and _is_json(request.headers.get("content-type", ""))
 
 
 async def read_aside(read: Callable[[], _Read], request: Request) -> _Read:

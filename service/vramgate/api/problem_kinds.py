@@ -70,6 +70,28 @@ _KINDS = (
         description="Send the job instead of `decision_id`.",
     ),
     ProblemKind(
+        code="other_decision",
+        status=422,
+        title="The report is not of its token's decision",
+        description="A `report_token` stands for the decision that it was given with. Leave "
+        "`decision_id` out, or send the report with a token that is for it.",
+    ),
+    ProblemKind(
+        code="other_run",
+        status=409,
+        title="Another run reports under the decision",
+        description="One admission is for one run: the first that reports under it, with all its "
+        "ranks. Nothing of the second was taken.",
+    ),
+    ProblemKind(
+        code="decision_not_stored_yet",
+        status=503,
+        title="The decision is not stored yet",
+        description="It was made while the database was away, and is stored once that is back. "
+        "Nothing of the reports was taken; send the same again after `Retry-After` seconds.",
+        retry_after_seconds=10,
+    ),
+    ProblemKind(
         code="reports_refused",
         status=422,
         title="None of the reports could be taken",
@@ -177,7 +199,8 @@ _KINDS = (
         code="forbidden",
         status=403,
         title="The caller may not do this",
-        description="The token is known but lacks the scope that `scope` names.",
+        description="The token is known but lacks the scope that `scope` names, or is a report token, "
+        "which may post the reports of its decision and do nothing else.",
     ),
     ProblemKind(
         code="not_found",
@@ -204,11 +227,24 @@ _KINDS = (
         description="Their number and their length together are bounded; `detail` has the figures.",
     ),
     ProblemKind(
+        code="policies_full",
+        status=409,
+        title="The tenant has as many policy versions as one may have",
+        description="Retired versions that were never active make room; `detail` has the figures.",
+    ),
+    ProblemKind(
+        code="not_a_draft",
+        status=409,
+        title="The policy version is not a draft",
+        description="Only drafts are taken back. The active version leaves when another one, or "
+        "`default`, is activated.",
+    ),
+    ProblemKind(
         code="precondition_required",
         status=428,
         title="Say which state of it is to be changed",
-        description="What is there already is replaced or deleted only with its ETag as `If-Match`, "
-        "so that nobody undoes what somebody else did meanwhile.",
+        description="What is there already is replaced, deleted or activated only with its ETag as "
+        "`If-Match`, so that nobody undoes what somebody else did meanwhile.",
     ),
     ProblemKind(
         code="precondition_failed",
@@ -240,8 +276,9 @@ _KINDS = (
     ProblemKind(
         code="overloaded",
         status=503,
-        title="Too much waits to be written",
+        title="More comes in than is taken at once",
         description="Nothing was taken. Send the same again after `Retry-After` seconds.",
+        retry_after_seconds=1,
     ),
     ProblemKind(
         code="too_many_attempts",

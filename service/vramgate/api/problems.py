@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from vramgate.api.problem_kinds import KINDS
-from vramgate.errors import DomainError
+from vramgate.errors import DomainError, FieldError
 from vramgate.wire.problems import Problem, ProblemField
 from vramgate.wire.validation import sentence, short_value, validation_failed
 
@@ -51,16 +51,19 @@ def failure_of(error: DomainError, *, prefix: str = "") -> Failure:
         code=error.code if error.code in KINDS else "invalid",
         detail=error.message,
         hint=error.hint,
-        fields=tuple(
-            ProblemField(
-                pointer=f"{prefix}{one.pointer}",
-                code=one.code,
-                detail=one.detail,
-                value=short_value(one.value),
-            )
-            for one in error.fields
-        ),
+        fields=tuple(_field(one, prefix) for one in error.fields),
         members=error.data,
+    )
+
+
+def _field(one: FieldError, prefix: str) -> ProblemField:
+    is_parameter = one.parameter is not None
+    return ProblemField(
+        pointer=None if is_parameter else f"{prefix}{one.pointer}",
+        parameter=one.parameter,
+        code=one.code,
+        detail=one.detail,
+        value=short_value(one.value),
     )
 
 

@@ -184,11 +184,11 @@ def estimate_response(
             trainable_parameters=estimate.trainable_parameters,
             active_parameters=estimate.active_parameters,
         ),
-        peak=_peak(estimate, check),
+        peak=peak_answer(estimate, check),
         bill=[_bill_line(line) for line in estimate.bill],
         timeline=[_phase(phase) for phase in estimate.timeline],
         host_bytes=int(estimate.host_bytes),
-        capacity=_capacity(resolved, check),
+        capacity=capacity_answer(resolved, check),
         fits=check.fits,
         headroom_bytes=check.headroom_bytes,
         oom_probability=check.oom_probability,
@@ -202,7 +202,8 @@ def estimate_response(
     )
 
 
-def _peak(estimate: MemoryEstimate, check: CapacityCheck) -> PeakAnswer:
+def peak_answer(estimate: MemoryEstimate, check: CapacityCheck) -> PeakAnswer:
+    """Return a peak by layer, with its bound."""
     peak = estimate.peak
     return PeakAnswer(
         allocated_bytes=int(peak.allocated_bytes),
@@ -231,7 +232,8 @@ def _phase(phase: PhaseBytes) -> PhaseAnswer:
     )
 
 
-def _capacity(resolved: ResolvedJob, check: CapacityCheck) -> CapacityAnswer | None:
+def capacity_answer(resolved: ResolvedJob, check: CapacityCheck) -> CapacityAnswer | None:
+    """Return what the job's card can give it; None where no card is known."""
     device = resolved.job.hardware.device
     if device is None or check.usable_bytes is None:
         return None

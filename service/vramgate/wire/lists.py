@@ -59,7 +59,7 @@ def slice_after(
         last = key_in_cursor(cursor, filters)
         keys = [key(item) for item in items]
         if last not in keys:
-            raise _invalid_cursor()
+            raise invalid_cursor()
         start = keys.index(last) + 1
     chosen = items[start : start + limit]
     has_more = start + limit < len(items)
@@ -84,15 +84,36 @@ def key_in_cursor(cursor: str, filters: str) -> str:
         padded = cursor + "=" * (-len(cursor) % 4)
         key, digest = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise _invalid_cursor() from None
+        raise invalid_cursor() from None
     if digest != _digest(filters) or not isinstance(key, str):
-        raise _invalid_cursor()
+        raise invalid_cursor()
     return key
+
+
+def moment_cursor(moment: datetime, key: str, filters: str) -> str:
+    """Return the cursor of what follows an item, in a list that runs by time and then by key."""
+    return cursor_of(f"{moment.astimezone(UTC).isoformat()} {key}", filters)
+
+
+def moment_in_cursor(cursor: str, filters: str) -> tuple[datetime, str]:
+    """Return the time and the key that the cursor stands behind.
+
+    Raises:
+        InvalidCursorError: this list did not give it, or gave it under other filters.
+    """
+    text, _, key = key_in_cursor(cursor, filters).partition(" ")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise invalid_cursor() from None
+    if moment.utcoffset() != timedelta(0):
+        raise invalid_cursor()
+    return moment, key
 
 
 def place_cursor(received_at: datetime, position: int, filters: str) -> str:
     """Return the cursor of what follows a place, in a list that runs by time and position."""
-    return cursor_of(f"{received_at.astimezone(UTC).isoformat()} {position}", filters)
+    return moment_cursor(received_at, str(position), filters)
 
 
 def place_in_cursor(cursor: str, filters: str) -> tuple[datetime, int]:
@@ -101,13 +122,13 @@ def place_in_cursor(cursor: str, filters: str) -> tuple[datetime, int]:
     Raises:
         InvalidCursorError: this list did not give it, or gave it under other filters.
     """
-    moment, _, position = key_in_cursor(cursor, filters).partition(" ")
+    received_at, position = moment_in_cursor(cursor, filters)
     try:
-        received_at, place = datetime.fromisoformat(moment), int(position)
+        place = int(position)
     except ValueError:
-        raise _invalid_cursor() from None
-    if received_at.utcoffset() != timedelta(0) or not 0 <= place < _POSITIONS:
-        raise _invalid_cursor()
+        raise invalid_cursor() from None
+    if not 0 <= place < _POSITIONS:
+        raise invalid_cursor()
     return received_at, place
 
 
@@ -115,7 +136,8 @@ def _digest(filters: str) -> str:
     return hashlib.sha256(filters.encode()).hexdigest()[:8]
 
 
-def _invalid_cursor() -> InvalidCursorError:
+def invalid_cursor() -> InvalidCursorError:
+    """Return the failure that a cursor is which this list cannot have given."""
     return InvalidCursorError(
         "The cursor is not one that this list gave with these filters.",
         hint="Take next_cursor as it was given, or start anew without one.",

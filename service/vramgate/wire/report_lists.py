@@ -35,6 +35,9 @@ class ReportFilters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     run_id: RunId | None = None
+    decision_id: RunId | None = Field(
+        default=None, description="The reports of the run that reports under this decision."
+    )
     rank: Annotated[int, Field(ge=0, le=MAX_DEVICES)] | None = None
     outcome: Outcome | None = None
     submitter: Name | None = Field(default=None, description="The name of the token that sent it.")

@@ -102,6 +102,8 @@ class Upkeep:
         while not self._stop.is_set():
             try:
                 await look_after(self._database)
+            except DatabaseUnavailableError as error:
+                _log.warning("upkeep waits for the database", reason=error.message)
             except Exception:  # noqa: BLE001 tried again in an hour; requests do not depend on it
                 _log.exception("upkeep failed")
             with suppress(TimeoutError):

@@ -10,6 +10,7 @@ from vramgate.api.dependencies import tenant_catalogs_of
 from vramgate.api.problems import problem_answers
 from vramgate.persistence.engine import Database
 from vramgate.wire.health import Health, Readiness, ReadinessCheck
+from vramgate.workflows.record_decisions import DecisionIntake
 from vramgate.workflows.storage import trouble_of
 
 router = APIRouter(tags=["health"])
@@ -39,7 +40,7 @@ async def readyz(
     ] = None,
 ) -> Readiness:
     """Answer 200 where every check passes and 503 where one does not."""
-    checks = [*_checks(request), await _database_check(request)]
+    checks = [*_checks(request), await _database_check(request), *_journal_checks(request)]
     is_ready = all(check.passed for check in checks)
     if not is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
@@ -53,6 +54,26 @@ async def _database_check(request: Request) -> ReadinessCheck:
     trouble = "not opened yet" if database is None else await trouble_of(database)
     kind = "" if database is None else database.url.get_backend_name()
     return ReadinessCheck(name="database", passed=trouble is None, detail=trouble or kind)
+
+
+def _journal_checks(request: Request) -> list[ReadinessCheck]:
+    """Tell what the journal holds; it is there for when something else fails, so it fails nothing."""
+    intake: DecisionIntake | None = getattr(request.app.state, "decision_intake", None)
+    if intake is None:
+        return []
+    state = intake.state
+    numbers = {
+        "waiting": state.waiting,
+        "bytes": state.waiting_bytes,
+        "replayed": state.replayed,
+        "dropped": state.dropped,
+        "refused": state.refused,
+        "damaged segments": state.damaged,
+    }
+    words = [f"{number:,} {name}" for name, number in numbers.items()]
+    if state.database_away:
+        words.append("database away")
+    return [ReadinessCheck(name="journal", passed=True, detail=", ".join(words))]
 
 
 def _checks(request: Request) -> list[ReadinessCheck]:

@@ -246,6 +246,7 @@ def _selection(caller: Caller, query: ReportFilters, status: Standing | None) ->
     return Selection(
         tenant=caller.tenant.name,
         run_id=query.run_id,
+        decision_id=query.decision_id,
         rank=query.rank,
         status=status,
         outcome=query.outcome,

@@ -1,7 +1,7 @@
 """Measured peaks: handed in."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -37,7 +37,7 @@ from vramgate.persistence.reports import Recorded, Submission
 from vramgate.telemetry import logger
 from vramgate.wire.reports import ReportsRequest, ReportsResponse
 from vramgate.wire.validation import MAX_FIELDS
-from vramgate.workflows.read_report import ReportReader
+from vramgate.workflows.decided_jobs import DecidedJobs
 from vramgate.workflows.record_reports import ReportIntake
 from vramgate.workflows.tenant_catalogs import TenantCatalogs
 
@@ -74,12 +74,18 @@ async def create_reports(
     while the outcome is `running`, peaks that did not fall make it `raised`; anything else is a
     `conflict`. What is possible but not plausible is `quarantined`. Where no report at all can be
     taken, the answer is a problem that lists each.
+
+    A report may name the decision that admitted it, and leave its job to that. The first run that
+    reports under a decision is its only one; another is refused as `other_run`. With the
+    `report_token` of an admission every report is of its decision, named or not.
     """
     key = idempotency_key(request.headers.get(HEADER))
     catalogs: TenantCatalogs = request.app.state.tenant_catalogs
     reader = (await catalogs.of(caller.tenant.name)).reports
+    decided_jobs: DecidedJobs = request.app.state.decided_jobs
+    decisions = await decided_jobs.of_reports(body.reports, caller)
     intake: ReportIntake = request.app.state.report_intake
-    read = partial(_read, body.reports, reader, caller)
+    read = partial(_read, body.reports, partial(reader.read, caller=caller, decisions=decisions))
     is_long = len(body.reports) > READ_INLINE
     items = await to_thread.run_sync(read) if is_long else read()
     kept = tuple(one for one in items if isinstance(one, Report))
@@ -100,13 +106,13 @@ async def create_reports(
     return Response(answer.body, status_code=answer.status, media_type="application/json")
 
 
-def _read(items: Sequence[object], reader: ReportReader, caller: Caller) -> list[Report | Failure]:
-    return [_read_one(index, item, reader, caller) for index, item in enumerate(items)]
+def _read(items: Sequence[object], read: Callable[[object], Report]) -> list[Report | Failure]:
+    return [_read_one(index, item, read) for index, item in enumerate(items)]
 
 
-def _read_one(index: int, item: object, reader: ReportReader, caller: Caller) -> Report | Failure:
+def _read_one(index: int, item: object, read: Callable[[object], Report]) -> Report | Failure:
     try:
-        return reader.read(item, caller)
+        return read(item)
     except DomainError as error:
         return failure_of(error, prefix=pointer("reports", index))
     except Exception:  # noqa: BLE001 a fault at one report must not take the other 999 along
@@ -129,6 +135,10 @@ def _answer(
 
 
 def _receipt(index: int, report: Report, recorded: Recorded, scope: AsgiScope) -> str:
+    if recorded.refusal is not None:
+        return _refusal(
+            index, failure_of(recorded.refusal, prefix=pointer("reports", index)), scope
+        )
     if recorded.receipt is None or recorded.report_id is None:
         failure = Failure(code="internal_error", detail="The database refused this report.")
         return _refusal(index, failure, scope)
@@ -174,9 +184,13 @@ def _all_refused(failures: Sequence[Failure], scope: AsgiScope) -> Response:
 def _claim(request: Request, caller: Caller, key: str | None) -> Claim | None:
     if key is None or not isinstance(request, JsonRequest):
         return None
+    route = "createReports"
+    if caller.decision_id is not None:
+        # The same words mean another decision with another token.
+        route = f"{route} {caller.decision_id}"
     return Claim(
         tenant=caller.tenant.name,
-        route="createReports",
+        route=route,
         key=key,
         fingerprint=request.fingerprint,
     )
