@@ -44,7 +44,7 @@ format: $(DEV)  ## write files the way `lint` wants them
 bench: $(DEV)  ## times of one estimate and of many, as ratios measured in one run
 	$(BIN)/python -m tests.bench
 
-chaos: $(DEV)  ## post 20 000 reports while the service and PostgreSQL are killed; count what is lost
+chaos: $(DEV)  ## report and ask while the service and PostgreSQL are killed or hang; count what is lost
 	$(BIN)/python -m tests.chaos
 
 accuracy: $(SERVER)  ## errors of the cost model against measured runs

@@ -6,11 +6,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from tests.chaos.flights import CUT_OFF, UNREACHED, Flights
 from tests.chaos.traffic import Copies, Fate, Item, Posting
 
 FIRST_BACKOFF_SECONDS = 0.02
@@ -19,7 +20,6 @@ ANSWER_SECONDS = 60.0
 """Above what the service may wait for its database: a request given up here could still be stored
 after the ones that follow it."""
 ACKNOWLEDGED = frozenset({httpx.codes.ACCEPTED, httpx.codes.UNPROCESSABLE_ENTITY})
-UNREACHED = "could not connect"
 
 Key = tuple[str, int]
 
@@ -33,23 +33,6 @@ class Acknowledged:
     is_quarantined: bool
 
 
-@dataclass(slots=True, eq=False)
-class Strike:
-    """A moment at which processes were killed, and the requests it met."""
-
-    killed: tuple[str, ...]
-    in_flight: int = 0
-    unanswered: int = 0
-    """Of those in flight: cut off, or told to come again."""
-
-
-@dataclass(slots=True, eq=False)
-class _Attempt:
-    """A request under way."""
-
-    met: list[Strike] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     status: int
@@ -59,76 +42,19 @@ class _Answer:
     was_cut_off: bool
 
 
-class Ledger:
+class Ledger(Flights):
     """Everything the clients sent and were told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.acknowledged: dict[Key, Acknowledged] = {}
         self.answers: dict[str, str] = {}
         """By idempotency key."""
-        self.requests = 0
         self.on_purpose = 0
         """Requests that were posted although they had been, or just were being, posted."""
-        self.retries: Counter[str] = Counter()
         self.receipts: Counter[str] = Counter()
-        self.strikes: list[Strike] = []
         self.stored_unacknowledged = 0
         """Requests cut off after their commit, as the answer to their retry shows."""
-        self.faults: list[str] = []
-        self._in_flight: set[_Attempt] = set()
-        self._answered = 0
-        self._is_over = False
-        self._changed = asyncio.Condition()
-
-    async def reached(self, *, acknowledged: int, in_flight: int) -> None:
-        """Wait until so many reports are acknowledged and so many requests are under way.
-
-        Or until everything is posted.
-        """
-
-        def is_reached() -> bool:
-            are_enough = len(self.acknowledged) >= acknowledged
-            return self._is_over or (are_enough and len(self._in_flight) >= in_flight)
-
-        async with self._changed:
-            await self._changed.wait_for(is_reached)
-
-    async def next_answer(self) -> None:
-        """Wait until a request is acknowledged; others of the same commit are about to be."""
-        before = self._answered
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._is_over or self._answered > before)
-
-    async def close(self) -> None:
-        """Note that everything is posted."""
-        self._is_over = True
-        await self._tell()
-
-    def strike(self, *killed: str) -> Strike:
-        """Note that processes are killed now."""
-        strike = Strike(killed, in_flight=len(self._in_flight))
-        for attempt in self._in_flight:
-            attempt.met.append(strike)
-        self.strikes.append(strike)
-        return strike
-
-    def begin(self) -> _Attempt:
-        """Note that a request is sent."""
-        attempt = _Attempt()
-        self._in_flight.add(attempt)
-        return attempt
-
-    async def end(self, attempt: _Attempt, *, trouble: str | None) -> None:
-        """Note that a request was answered, or what came instead."""
-        self._in_flight.discard(attempt)
-        if trouble is None:
-            self._answered += 1
-        else:
-            self.retries[trouble] += 1
-        if trouble not in {None, UNREACHED}:
-            for strike in attempt.met:
-                strike.unanswered += 1
-        await self._tell()
 
     def note(self, posting: Posting, answer: _Answer, *, is_copy: bool) -> None:
         """Hold an answer against what must have become of each report, and keep it."""
@@ -174,10 +100,6 @@ class Ledger:
                 is_quarantined=item.fate is Fate.QUARANTINED,
             )
         return status
-
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
 
 class Trainer:
@@ -229,14 +151,13 @@ class Trainer:
     ) -> tuple[httpx.Response | None, str | None]:
         """Return the answer where it acknowledges, or why it does not."""
         ledger = self._ledger
-        ledger.requests += 1
-        attempt, trouble = ledger.begin(), None
+        attempt, trouble = ledger.begin(at=str(self._http.base_url)), None
         try:
             answer = await self._http.post("/v1/reports", content=body, headers=headers)
         except httpx.ConnectError:
             trouble = UNREACHED
         except httpx.TransportError:
-            trouble = "cut off"
+            trouble = CUT_OFF
         else:
             if answer.status_code in ACKNOWLEDGED:
                 return answer, None

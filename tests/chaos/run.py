@@ -2,18 +2,17 @@
 
 import asyncio
 import random
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
 
 from tests.chaos.check import Verdict, check_durable, settings_of, stored_in, verdict
 from tests.chaos.clients import ANSWER_SECONDS, Ledger, Trainer
-from tests.chaos.harness import CrashingPostgres, Service
+from tests.chaos.harness import CrashingPostgres, Service, short_folder
 from tests.chaos.reader import Reader, misread
 from tests.chaos.traffic import scripts_of
 from tests.databases import SqliteFiles
@@ -55,23 +54,16 @@ class Outcome:
         return [*self.verdict.findings, *self.misread, *self.faults]
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    # A short path, as it may hold a socket (108 characters at most).
-    with tempfile.TemporaryDirectory(prefix="vg") as folder:
-        yield Path(folder)
-
-
 def run_on_sqlite(plan: Plan) -> Outcome:
     """Run with an SQLite file; only the service is killed."""
-    with _folder() as folder:
+    with short_folder() as folder:
         url = SqliteFiles(folder).fresh()
         return asyncio.run(_Run(plan, url, folder, postgres=None).outcome())
 
 
 def run_on_postgresql(plan: Plan) -> Outcome:
     """Run with a PostgreSQL server of its own, which is killed too."""
-    with _folder() as folder:
+    with short_folder() as folder:
         postgres = CrashingPostgres(folder / "pg")
         try:
             return asyncio.run(_Run(plan, postgres.fresh(), folder, postgres=postgres).outcome())
@@ -143,14 +135,19 @@ class _Run:
         share = self._plan.reports / (len(strikes) + 1)
         for number, killed in enumerate(strikes, 1):
             moment = round(share * (number + self._random.uniform(-0.4, 0.4)))
-            await self._ledger.reached(acknowledged=moment, in_flight=LEAST_IN_FLIGHT)
+            await self._ledger.reached(
+                partial(self._are_acknowledged, moment), in_flight=LEAST_IN_FLIGHT
+            )
             if number % 2:
                 # Behind a commit, of which some are told and others not yet.
                 await self._ledger.next_answer()
             else:
                 await asyncio.sleep(self._random.uniform(0, 0.05))
-                await self._ledger.reached(acknowledged=0, in_flight=LEAST_IN_FLIGHT)
+                await self._ledger.reached(lambda: True, in_flight=LEAST_IN_FLIGHT)
             await self._kill(killed)
+
+    def _are_acknowledged(self, count: int) -> bool:
+        return len(self._ledger.acknowledged) >= count
 
     def _strikes(self) -> list[tuple[str, ...]]:
         """Return what is killed, moment by moment; at one of them both, if PostgreSQL is twice."""
