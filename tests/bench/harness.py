@@ -1,9 +1,10 @@
 """How a benchmark is timed and told."""
 
 import gc
+import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -13,6 +14,11 @@ MICROSECONDS = 1e6
 MILLISECONDS = 1e3
 MIN_SECONDS = 0.5
 """Each timing repeats until this much has been measured."""
+ROUNDS = 5
+"""Ways that take seconds have their turn this often, one after the other, so that the machine's moods
+hit all."""
+SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "latest": 1.0}
+"""Of the answers that came sooner, as columns of a table of latencies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,45 @@ class Comparison:
     title: str
     unit: str
     timings: Sequence[Timing]
+    notes: Sequence[str] = ()
+    """What else the run showed, a line each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long the answers to one load took."""
+
+    name: str
+    seconds: Sequence[float]
+    """Of every answer, in any order."""
+    budget: tuple[str, float] | None = None
+    """One of ``SHARES``, and what it may take."""
+
+    def within(self, share: str) -> float:
+        """Return the time in which so many answers came (nearest rank).
+
+        >>> Latency(name="", seconds=[4.0, 1.0, 3.0, 2.0]).within("p50")
+        2.0
+        """
+        return sorted(self.seconds)[math.ceil(SHARES[share] * len(self.seconds)) - 1]
+
+    @property
+    def is_within_budget(self) -> bool:
+        """Whether the times keep to their budget, where they have one."""
+        return self.budget is None or self.within(self.budget[0]) <= self.budget[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """Latencies of several loads."""
+
+    title: str
+    rows: Sequence[Latency]
+    notes: Sequence[str] = ()
+    """What else the run showed, a line each."""
+
+
+Shown = Comparison | Latencies
 
 
 def timing(
@@ -77,12 +122,36 @@ def timing(
     )
 
 
-def show(comparison: Comparison, console: Console) -> None:
-    """Print one table: each way's time for one unit, and how many times the first one's it is."""
-    table = Table(title=comparison.title, title_justify="left")
-    table.add_column("")
-    for heading in (f"per {comparison.unit}", "spread", "ratio", "budget"):
-        table.add_column(heading, justify="right")
+def in_turn(ways: Mapping[str, Callable[[int], float]]) -> list[Timing]:
+    """Time ways that take seconds, in rounds.
+
+    A way is given the number of its turn and returns the time of one unit. The first turn, which warms
+    up, is not counted.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(ROUNDS + 1):
+        for name, run in ways.items():
+            seconds = run(turn)
+            if turn:
+                samples[name].append(seconds)
+    return [_over_rounds(name, found) for name, found in samples.items()]
+
+
+def _over_rounds(name: str, samples: Sequence[float]) -> Timing:
+    median = statistics.median(samples)
+    return Timing(name=name, seconds=median, spread=(max(samples) - min(samples)) / median)
+
+
+def show(shown: Shown, console: Console) -> None:
+    """Print one table and its notes."""
+    console.print(_of_latencies(shown) if isinstance(shown, Latencies) else _of_timings(shown))
+    for note in shown.notes:
+        console.print(f"  {note}")
+
+
+def _of_timings(comparison: Comparison) -> Table:
+    """Return each way's time for one unit, and how many times the first one's it is."""
+    table = _table(comparison.title, f"per {comparison.unit}", "spread", "ratio", "budget")
     first = comparison.timings[0].seconds
     for one in comparison.timings:
         table.add_row(
@@ -90,9 +159,31 @@ def show(comparison: Comparison, console: Console) -> None:
             readable(one.seconds),
             f"±{one.spread / 2:.0%}",
             _ratio(one.seconds / first),
-            _budget(one),
+            _budget(one.budget_seconds, is_kept=one.is_within_budget),
         )
-    console.print(table)
+    return table
+
+
+def _of_latencies(latencies: Latencies) -> Table:
+    table = _table(latencies.title, "answers", *SHARES, "budget")
+    for one in latencies.rows:
+        share, seconds = one.budget or ("", None)
+        budget = _budget(seconds, is_kept=one.is_within_budget)
+        table.add_row(
+            one.name,
+            f"{len(one.seconds):,}",
+            *(readable(one.within(name)) for name in SHARES),
+            f"{share} {budget}".strip(),
+        )
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
 
 
 def readable(seconds: float) -> str:
@@ -112,8 +203,8 @@ def _ratio(value: float) -> str:
     return f"{value:.3g}x" if value >= 1 else f"1/{1 / value:.3g}"
 
 
-def _budget(one: Timing) -> str:
-    if one.budget_seconds is None:
+def _budget(seconds: float | None, *, is_kept: bool) -> str:
+    if seconds is None:
         return ""
-    word = "kept" if one.is_within_budget else "[red]missed[/red]"
-    return f"{readable(one.budget_seconds)} {word}"
+    word = "kept" if is_kept else "[red]missed[/red]"
+    return f"{readable(seconds)} {word}"

@@ -2,28 +2,20 @@
 
 import asyncio
 import json
-import os
-import socket
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-import httpx
 import sqlalchemy as sa
 
-from tests.bench.harness import Comparison, Timing
+from tests.bench.harness import Comparison, in_turn
 from tests.bench.load import post_for
+from tests.bench.processes import bare_endpoint, service
 from tests.databases import postgres_server
 from tests.reports import a_report
 from vramgate.persistence.engine import Database
 
-ROUNDS = 5
-"""Each way has its turn this often, one after the other, so that the machine's moods hit all."""
 ROUND_SECONDS = 3.0
 MANY = 64
 FEW = 16
@@ -31,7 +23,6 @@ BATCH_CONNECTIONS = 4
 BATCH = 100
 FULL_ROWS = 10_000_000
 FILL_ROWS = 500_000
-_PROGRAM = "from vramgate.cli.main import main; main()"
 
 
 def reports_of_many_trainers() -> Comparison:
@@ -48,8 +39,8 @@ def _beside_bare(connections: int) -> Comparison:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vg"))
         server = stack.enter_context(postgres_server(Path(folder)))
-        bare = stack.enter_context(_bare(server.fresh()))
-        ours = stack.enter_context(_service(server.fresh()))
+        bare = stack.enter_context(bare_endpoint(server.fresh()))
+        ours = stack.enter_context(service(server.fresh()))
         return _compared(
             f"Reports kept, {connections} connections, PostgreSQL, one process",
             {
@@ -68,8 +59,8 @@ def reports_beside_ten_million() -> Comparison:
         server = stack.enter_context(postgres_server(Path(folder)))
         full = server.fresh()
         asyncio.run(_fill(full))
-        empty_url = stack.enter_context(_service(server.fresh()))
-        full_url = stack.enter_context(_service(full))
+        empty_url = stack.enter_context(service(server.fresh()))
+        full_url = stack.enter_context(service(full))
         return _compared(
             f"Reports kept, {MANY} connections, with {FULL_ROWS:,} in the table and with none",
             {
@@ -83,13 +74,12 @@ def reports_beside_ten_million() -> Comparison:
 
 
 def _compared(title: str, ways: dict[str, tuple[str, int]], connections: int) -> Comparison:
-    samples: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(ROUNDS + 1):
-        for name, (url, rows) in ways.items():
-            seconds = _seconds_a_report(url, rows, turn, connections)
-            if turn:  # the first turn warms up
-                samples[name].append(seconds)
-    timings = [_timing(name, found) for name, found in samples.items()]
+    timings = in_turn(
+        {
+            name: partial(_seconds_a_report, url, rows, connections=connections)
+            for name, (url, rows) in ways.items()
+        }
+    )
     return Comparison(title=title, unit="report", timings=timings)
 
 
@@ -138,7 +128,7 @@ FROM ({_ROW}) AS row
 """)  # noqa: S608 constants of this file
 
 
-def _seconds_a_report(url: str, rows: int, turn: int, connections: int) -> float:
+def _seconds_a_report(url: str, rows: int, turn: int, *, connections: int) -> float:
     done = post_for(
         f"{url}/v1/reports",
         lambda number: _body(f"{turn}-{rows}-{number}", rows),
@@ -156,52 +146,3 @@ def _body(run: str, rows: int) -> bytes:
     one = _TEMPLATE.replace("RUN", f"bench-{run}")
     items = [one.replace("987654321", str(rank)) for rank in range(rows)]
     return f'{{"reports":[{",".join(items)}]}}'.encode()
-
-
-def _timing(name: str, samples: list[float]) -> Timing:
-    median = statistics.median(samples)
-    return Timing(name=name, seconds=median, spread=(max(samples) - min(samples)) / median)
-
-
-@contextmanager
-def _bare(database: str) -> Iterator[str]:
-    port = _free_port()
-    environment = {"BARE_DATABASE": database, "BARE_PORT": str(port)}
-    with _process(
-        [sys.executable, "-m", "tests.bench.bare_endpoint"], environment, port, "/docs"
-    ) as url:
-        yield url
-
-
-@contextmanager
-def _service(database: str) -> Iterator[str]:
-    port = _free_port()
-    environment = {"VRAMGATE_DATABASE_URL": database, "VRAMGATE_LOG_LEVEL": "warning"}
-    command = [sys.executable, "-c", _PROGRAM, "serve", "--port", str(port)]
-    with _process(command, environment, port, "/readyz") as url:
-        yield url
-
-
-@contextmanager
-def _process(
-    command: list[str], environment: dict[str, str], port: int, ready: str
-) -> Iterator[str]:
-    url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(command, env={**os.environ, **environment})  # noqa: S603 our own
-    try:
-        for _ in range(300):
-            try:
-                if httpx.get(f"{url}{ready}").status_code == httpx.codes.OK:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.1)
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
