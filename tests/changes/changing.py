@@ -72,22 +72,26 @@ def on_card_of(job: Json, usable_bytes: int) -> Json:
     return {**job, "hardware": {**job["hardware"], "device_memory_bytes": usable_bytes}}
 
 
+def always() -> bool:
+    """Return that there is time."""
+    return True
+
+
 def changes_of(
     job: Json,
     *,
     risk: float = RISK,
     most: int = ALL,
-    may_go_on: Callable[[], bool] | None = None,
+    may_go_on: Callable[[], bool] = always,
 ) -> tuple[FittingChange, ...]:
     """Return the changes offered for a job; all there are unless ``most`` is given."""
-    asked = {} if may_go_on is None else {"may_go_on": may_go_on}
     return fitting_changes(
         described(job),
         models=builtin_models(),
         accelerators=builtin_accelerators(),
         risk=risk,
         most=most,
-        **asked,
+        may_go_on=may_go_on,
     )
 
 

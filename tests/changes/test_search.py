@@ -132,6 +132,25 @@ def test_another_method_is_joined_by_what_it_still_needs() -> None:
     assert joined.description.method.kind == "qlora"
 
 
+def test_what_leaves_the_weights_is_not_tried_where_they_alone_are_too_much() -> None:
+    """70 B parameters are 141 GB in 16 bits, on a card of 80 GB.
+
+    Estimates: the job itself, the two offloading stages that ZeRO has, the base in 4 bits, and the two
+    larger cards that are offered at most.
+    """
+    job = a_full_job(
+        model={"name": "meta-llama/Llama-3.1-70B"},
+        method="lora",
+        micro_batch_size=1,
+        sequence_length=512,
+        activation_checkpointing="full",
+    )
+    asked = Asked()
+    found = {kind for change in changes_of(job, may_go_on=asked) for kind in change.kinds}
+    assert found == {ChangeKind.OFFLOAD, ChangeKind.METHOD, ChangeKind.ACCELERATOR}
+    assert asked.times <= 1 + 2 + 1 + 2
+
+
 def test_nothing_is_tried_once_the_caller_says_stop() -> None:
     assert changes_of(logits_job(), may_go_on=Asked(0)) == ()
 

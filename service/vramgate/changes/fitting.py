@@ -24,15 +24,22 @@ def fitting_changes(
     risk: float,
     most: int = 3,
     may_go_on: Callable[[], bool] = _always,
+    base: Trial | None = None,
 ) -> tuple[FittingChange, ...]:
     """Return up to ``most`` changes after which a job fits its card, the smallest first, of distinct kinds.
 
     Fitting is running out of memory with a probability of at most ``risk``. None are returned for a
     job that fits as it is, that cannot be resolved, or whose card is unknown. ``may_go_on`` is asked
-    before each estimate; once it says no, what was found so far is returned.
+    before each estimate; once it says no, what was found so far is returned. ``base`` is the job as it
+    is, where that has been estimated at this risk already.
     """
     trials = Trials(
-        description, models=models, accelerators=accelerators, risk=risk, may_go_on=may_go_on
+        description,
+        models=models,
+        accelerators=accelerators,
+        risk=risk,
+        may_go_on=may_go_on,
+        base=base,
     )
     base = trials.base
     if base is None or base.check.oom_probability is None or base.fits:

@@ -19,6 +19,8 @@ class Ladder:
 
     kind: ChangeKind
     rungs: Callable[[Situation], tuple[Edit, ...]]
+    relieves_weights: bool = False
+    """Whether weights leave the card or shrink, or the card is a larger one."""
 
 
 KEEPS_RESULTS = (
@@ -28,20 +30,20 @@ KEEPS_RESULTS = (
     Ladder(kind=ChangeKind.KERNELS, rungs=kernels),
     Ladder(kind=ChangeKind.BATCH, rungs=smaller_batch),
     Ladder(kind=ChangeKind.CHECKPOINTING, rungs=more_checkpointing),
-    Ladder(kind=ChangeKind.SHARDING, rungs=more_sharding),
-    Ladder(kind=ChangeKind.OFFLOAD, rungs=offloading),
+    Ladder(kind=ChangeKind.SHARDING, rungs=more_sharding, relieves_weights=True),
+    Ladder(kind=ChangeKind.OFFLOAD, rungs=offloading, relieves_weights=True),
 )
 """Changes after which the same is learned, up to rounding; they may be taken together."""
 
 CHANGES_LEARNING = (
     Ladder(kind=ChangeKind.OPTIMIZER, rungs=smaller_states),
-    Ladder(kind=ChangeKind.METHOD, rungs=smaller_method),
+    Ladder(kind=ChangeKind.METHOD, rungs=smaller_method, relieves_weights=True),
 )
 """Changes of what is learned, which may be taken together with those that keep it."""
 
 CHANGES_MORE = (
     Ladder(kind=ChangeKind.SEQUENCE, rungs=shorter_rows),
-    Ladder(kind=ChangeKind.DEVICES, rungs=more_devices),
-    Ladder(kind=ChangeKind.ACCELERATOR, rungs=larger_card),
+    Ladder(kind=ChangeKind.DEVICES, rungs=more_devices, relieves_weights=True),
+    Ladder(kind=ChangeKind.ACCELERATOR, rungs=larger_card, relieves_weights=True),
 )
 """Changes of the data or the hardware, each offered alone."""

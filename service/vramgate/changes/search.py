@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from vramgate.calibration.capacity import check_capacity
 from vramgate.changes.change import ChangeKind, Edit
 from vramgate.changes.order import CHANGES_LEARNING, CHANGES_MORE, KEEPS_RESULTS, Ladder
 from vramgate.changes.trials import Trial, Trials
+from vramgate.costmodel.breakdown import Component
 
 _PLACE = {kind: place for place, kind in enumerate(ChangeKind)}
 
@@ -28,15 +31,11 @@ class Search:
     def __init__(self, trials: Trials, base: Trial) -> None:
         """Take the job, and where its changes are tried."""
         self._trials, self._base = trials, base
+        self._weights_are_too_much = _weights_are_too_much(base)
 
     def fitting(self, most: int) -> list[Trial]:
         """Return up to ``most`` trials that fit, in the order of their kinds."""
-        found: list[Trial] = []
-        for trial in self._fitting():
-            if len(found) >= most:
-                break
-            found.append(trial)
-        return found
+        return list(islice(self._fitting(), most))
 
     def _fitting(self) -> Iterator[Trial]:
         alone = False
@@ -50,7 +49,7 @@ class Search:
                 yield self._fewest(together)
                 together = None
         for ladder in CHANGES_LEARNING:
-            trial_alone = self._weakest(ladder.rungs(self._trials.situation(self._base)), {})
+            trial_alone = self._alone(ladder)
             if trial_alone is not None:
                 yield trial_alone
             elif together is not None:
@@ -63,9 +62,15 @@ class Search:
     def _each(self, ladders: Iterable[Ladder]) -> Iterator[Trial]:
         """Yield what fits of each ladder alone."""
         for ladder in ladders:
-            trial = self._weakest(ladder.rungs(self._trials.situation(self._base)), {})
+            trial = self._alone(ladder)
             if trial is not None:
                 yield trial
+
+    def _alone(self, ladder: Ladder) -> Trial | None:
+        """Return the trial of the weakest change of one kind that is enough by itself."""
+        if self._weights_are_too_much and not ladder.relieves_weights:
+            return None
+        return self._weakest(ladder.rungs(self._trials.situation(self._base)), {})
 
     def _weakest(self, rungs: Sequence[Edit], others: Mapping[ChangeKind, Edit]) -> Trial | None:
         """Return the trial of the first rung that fits beside other edits; each rung saves more than the last."""
@@ -134,6 +139,15 @@ class Search:
                 best = trial
                 edits = {edit.kind: edit for edit in trial.edits}
         return best
+
+
+def _weights_are_too_much(base: Trial) -> bool:
+    """Return whether a job would not fit if it held nothing but its weights: what leaves those alone is in vain."""
+    weights = sum(
+        int(line.bytes) for line in base.memory.bill if line.component is Component.WEIGHTS
+    )
+    check = check_capacity(weights, base.resolved.job.hardware, base.check.risk)
+    return check.oom_probability is not None and check.oom_probability > check.risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

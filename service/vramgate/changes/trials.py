@@ -54,19 +54,24 @@ class Trials:
         accelerators: AcceleratorCatalog,
         risk: float,
         may_go_on: Callable[[], bool],
+        base: Trial | None = None,
     ) -> None:
-        """Take the job to change. ``may_go_on`` is asked before each estimate."""
+        """Take the job to change, and as ``base`` what is known of it unchanged.
+
+        ``may_go_on`` is asked before each estimate.
+        """
         self._said, self._risk = description, risk
         self._models, self._accelerators = models, accelerators
         self._may_go_on = may_go_on
         self._left = MOST_ESTIMATES
-        self._tried: dict[tuple[Edit, ...], Trial | None] = {}
+        self._tried: dict[tuple[Edit, ...], Trial | None] = {} if base is None else {(): base}
         self.base = self.of(())
 
     def of(self, edits: tuple[Edit, ...]) -> Trial | None:
         """Return the job after edits; None where it would not run, or nothing more may be tried."""
         if edits not in self._tried:
-            resolved = self._resolved(edits)
+            said = assigned(self._said, (one for edit in edits for one in edit.sets))
+            resolved = self._resolved(edits, said)
             if resolved is None:
                 self._tried[edits] = None
             elif self._left == 0 or not self._may_go_on():
@@ -74,7 +79,7 @@ class Trials:
                 return None
             else:
                 self._left -= 1
-                self._tried[edits] = self._estimated(edits, resolved)
+                self._tried[edits] = self._estimated(edits, said, resolved)
         return self._tried[edits]
 
     def situation(self, trial: Trial) -> Situation:
@@ -86,26 +91,23 @@ class Trials:
             accelerators=self._accelerators,
         )
 
-    def _changed(self, edits: tuple[Edit, ...]) -> JobDescription:
-        return assigned(self._said, (one for edit in edits for one in edit.sets))
-
-    def _resolved(self, edits: tuple[Edit, ...]) -> ResolvedJob | None:
+    def _resolved(self, edits: tuple[Edit, ...], said: JobDescription) -> ResolvedJob | None:
         try:
-            resolved = resolve(
-                self._changed(edits), models=self._models, accelerators=self._accelerators
-            )
+            resolved = resolve(said, models=self._models, accelerators=self._accelerators)
         except DomainError:
             return None
         known = self._tried.get(())
         before = set() if known is None else _cannot(known.resolved)
         return None if edits and _cannot(resolved) - before else resolved
 
-    def _estimated(self, edits: tuple[Edit, ...], resolved: ResolvedJob) -> Trial:
+    def _estimated(
+        self, edits: tuple[Edit, ...], said: JobDescription, resolved: ResolvedJob
+    ) -> Trial:
         memory = estimate_memory(resolved.job)
         required = int(memory.peak.required_bytes)
         return Trial(
             edits=edits,
-            said=self._changed(edits),
+            said=said,
             resolved=resolved,
             memory=memory,
             check=check_capacity(required, resolved.job.hardware, self._risk),
