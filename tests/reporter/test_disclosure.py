@@ -230,3 +230,11 @@ def test_patterns_of_adapter_ranks_keep_the_names_of_modules() -> None:
     config = {"r": 8, "rank_pattern": {"layers.0.q_proj": 4, "x": "text"}, "secret": "s"}
     kept = framework_config(config, {"r", "rank_pattern"})
     assert kept == {"r": 8, "rank_pattern": {"layers.0.q_proj": 4}}
+
+
+@pytest.mark.parametrize(
+    "cut", ["https://me:hunter2...", "https://me:hunter2…", "no 'git+ssh://me:hunter2h...' here"]
+)
+def test_a_login_is_masked_also_where_its_text_was_cut(cut: str) -> None:
+    assert "hunter2" not in masked(cut)
+    assert masked("see https://hub.example/a...") == "see https://hub.example/a..."

@@ -31,7 +31,10 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
 _BEARER = re.compile(r"\b(bearer|basic)(\s+)[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
-_URL_CREDENTIALS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@\"']+@")
+# Also where a message was cut in the middle of the password.
+_URL_CREDENTIALS = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@\"']+@|[^\s/@\"':]+:[^\s/@\"'…]*(?=\.\.\.|…))"
+)
 _QUERY_SECRET = re.compile(
     r"([?&](?:[\w.-]*(?:token|key|secret|password|signature|sig|credential)[\w.-]*)=)[^&\s\"']+",
     re.IGNORECASE,
