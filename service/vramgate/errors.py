@@ -34,6 +34,20 @@ class DomainError(Exception):
         self.fields = tuple(fields)
         self.data: dict[str, Any] = data
 
+    @property
+    def other_fields(self) -> list[FieldError]:
+        """The fields whose faults the message does not tell.
+
+        >>> pair = [FieldError(pointer=at, code="extra", detail="is no field") for at in ("/a", "/b")]
+        >>> [one.pointer for one in DomainError("/a: is no field (1 more).", fields=pair).other_fields]
+        ['/b']
+        """
+        return [
+            one
+            for one in self.fields
+            if one.detail not in self.message or one.pointer != self.fields[0].pointer
+        ]
+
 
 class InvalidJobError(DomainError):
     """The job contradicts itself or its model; no card of any size would run it."""

@@ -1,6 +1,7 @@
 """``vramgate check``: may these jobs start, without a server."""
 
 import time
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from vramgate.admission.decision import Channel, Mode
 from vramgate.errors import DomainError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from vramgate.cli.checks.outcome import CheckedFile
 
@@ -36,32 +37,46 @@ def check(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Jobs or requests (JSON, YAML), manifests, batch scripts, and with --framework "
-            "configurations; - is standard input.",
+            # One that cannot be read is an answer, and the others are checked all the same.
+            readable=False,
+            help="Jobs and requests (JSON, YAML), manifests, batch scripts, one job a file; with "
+            "--framework its configurations; - is standard input.",
         ),
     ],
     *,
     policy: Annotated[
-        Path | None, typer.Option(help="A policy document; without it the default one holds.")
+        Path | None,
+        typer.Option(
+            help="A policy as YAML or JSON, as `vramgate policy show` prints it; else the default."
+        ),
     ] = None,
     risk: Annotated[
-        float | None, typer.Option(help="Allowed is what runs out of memory at most this often.")
+        float | None,
+        typer.Option(help="Allow what runs out of memory at most this often: 0.01 is 1 %."),
     ] = None,
     deny_probability: Annotated[
-        float | None, typer.Option(help="Denied is what runs out of memory at least this often.")
+        float | None, typer.Option(help="Deny what runs out of memory at least this often.")
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="The mode, whatever the policy says.")] = None,
     accelerator: Annotated[
-        str | None, typer.Option(help="The card, whatever the files say of it.")
+        str | None, typer.Option(help="The card, whatever the files say: h100, a100-sxm4-80gb, …")
     ] = None,
-    devices: Annotated[int | None, typer.Option(help="The number of cards.", min=1)] = None,
-    queue: Annotated[str | None, typer.Option(help="The partition or queue.")] = None,
+    devices: Annotated[
+        int | None, typer.Option(help="The number of cards, whatever the files say.", min=1)
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(help="The partition or queue, for the policy's rules and cards."),
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="The cluster, for the policy's rules.")
     ] = None,
-    submitter: Annotated[str | None, typer.Option(help="Who would send the jobs.")] = None,
+    submitter: Annotated[
+        str | None, typer.Option(help="Who would submit the jobs, for the policy's rules.")
+    ] = None,
     channel: Annotated[
-        Channel | None, typer.Option(help="The door they would come through; else cli.")
+        Channel | None,
+        typer.Option(help="How they would be submitted, for the policy's rules; else cli."),
     ] = None,
     framework: Annotated[
         str | None,
@@ -69,38 +84,45 @@ def check(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(help="A variable launches refer to: NAME=VALUE, or NAME as it is here."),
+        typer.Option(
+            help="A variable launches refer to: NAME=VALUE, or NAME as it is here; may be repeated."
+        ),
     ] = None,
     site_catalog: Annotated[
         Path | None,
         typer.Option(envvar="VRAMGATE_SITE_CATALOG", help="The site's own models and cards."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="A warn counts as deny.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="A warn counts as deny, in reports too."),
+    ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(help="Seconds for all files; what is left then is unchecked.", min=0),
+        typer.Option(help="Seconds for all files; those left then are unchecked.", min=0),
     ] = None,
-    output_format: Annotated[Format, typer.Option("--format", help="Of the answers.")] = (
+    output_format: Annotated[Format, typer.Option("--format", help="How answers are told.")] = (
         Format.TEXT
     ),
     output: Annotated[
         Path | None,
-        typer.Option(help="A file for the answers; standard output has them as text then."),
+        typer.Option(help="A file for the answers; standard output still has them as text."),
     ] = None,
 ) -> None:
     """Say of each file whether its job may start: the answer of POST /admit, without a server.
 
-    Files that a launch names are read where they are; nothing is run.
+    Files that a launch names are read from beside it or from here; nothing is run, nothing is sent.
 
     The exit code is that of the worst file: 2 invalid (not readable, of another shape, or a job that no
-    card would run), 1 deny, 3 unchecked (no time left), 0 allow or warn. It goes by the verdict, what
-    the evidence says, not by the decision, which the policy's mode makes of it: under the default
-    policy (mode warn) a job that does not fit is denied here as well. With --mode enforce the
-    decision is the verdict.
+    card would run), 1 deny, 3 unchecked (no time left), 0 allow or warn (with --strict warn is 1).
+
+    It goes by the verdict, which is what the evidence says. The decision, which the policy's mode
+    makes of it, is in the JSON beside it: under the default policy (mode warn) the service would let
+    a job start that is denied here.
     """
     from vramgate.cli.checks.files import Check
+    from vramgate.cli.checks.options import check_options
     from vramgate.cli.checks.outcome import Outcome, exit_code
-    from vramgate.cli.checks.policy_file import check_overrides, policy_in
+    from vramgate.cli.checks.policy_file import policy_in
     from vramgate.cli.checks.question import Said
     from vramgate.cli.launch_sources import variables
     from vramgate.workflows.check_job import Overrides
@@ -110,14 +132,15 @@ def check(
     catalogs = load_catalogs(site_catalog)
     terms = policy_in(policy, catalogs.accelerators)
     overrides = Overrides(risk=risk, deny_probability=deny_probability, mode=mode)
-    check_overrides(overrides, terms)
+    said = Said(
+        framework=framework,
+        env=variables(env or []),
+        hardware=_said(accelerator=accelerator, devices=devices),
+        question=_said(queue=queue, cluster=cluster, submitter=submitter, channel=channel),
+    )
+    check_options(said, overrides, terms, catalogs.accelerators)
     one_by_one = Check(
-        said=Said(
-            framework=framework,
-            env=variables(env or []),
-            hardware=_said(accelerator=accelerator, devices=devices),
-            question=_said(queue=queue, cluster=cluster, submitter=submitter, channel=channel),
-        ),
+        said=said,
         policy=terms,
         overrides=overrides,
         catalogs=catalogs,
@@ -134,14 +157,22 @@ def _said(**given: object) -> dict[str, object]:
 
 
 def _tell(checked: "Sequence[CheckedFile]", output_format: Format, output: Path | None) -> None:
+    """Write the answers where they are wanted.
+
+    Raises:
+        UnwritableFileError: they cannot be written there.
+    """
     from vramgate.cli.checks.text import print_text
 
     if output is not None:
-        _write(output, _formatted(checked, output_format))
-    if output is not None or output_format is Format.TEXT:
-        print_text(checked)
-    else:
-        typer.echo(_formatted(checked, output_format), nl=False)
+        with _writing(str(output)):
+            output.write_text(_formatted(checked, output_format), encoding="utf-8")
+    with _writing("Standard output"):
+        if output is not None or output_format is Format.TEXT:
+            print_text(checked)
+        else:
+            # As bytes: these formats are UTF-8, whatever the terminal's words are written in.
+            typer.echo(_formatted(checked, output_format).encode(), nl=False)
 
 
 def _formatted(checked: "Sequence[CheckedFile]", output_format: Format) -> str:
@@ -159,8 +190,9 @@ def _formatted(checked: "Sequence[CheckedFile]", output_format: Format) -> str:
     return writers[output_format](checked)
 
 
-def _write(output: Path, text: str) -> None:
+@contextmanager
+def _writing(name: str) -> "Iterator[None]":
     try:
-        output.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
-        raise UnwritableFileError(f"{output} cannot be written: {error.strerror}.") from error
+        raise UnwritableFileError(f"{name} cannot be written: {error.strerror}.") from error

@@ -61,7 +61,7 @@ def on_the_database(act: Callable[["Database"], Awaitable[_Result]]) -> _Result:
         SchemaOutdatedError: PostgreSQL lacks something this version needs.
         DatabaseUnavailableError: the database does not answer.
     """
-    from vramgate.persistence.engine import Database
+    from vramgate.persistence.engine import Database, DatabaseUnavailableError
     from vramgate.workflows.storage import bring_up_to_date
 
     url = settings_from_environment().database_url.get_secret_value()
@@ -71,6 +71,13 @@ def on_the_database(act: Callable[["Database"], Awaitable[_Result]]) -> _Result:
         try:
             await bring_up_to_date(database)
             return await act(database)
+        except DatabaseUnavailableError as error:
+            # As it was given, without its password.
+            given = database.url.set(drivername=database.url.get_backend_name())
+            raise DatabaseUnavailableError(
+                f"{given.render_as_string()} does not answer; nothing was acknowledged.",
+                hint="Start the database, or correct VRAMGATE_DATABASE_URL; then say the same again.",
+            ) from error
         finally:
             await database.close()
 

@@ -1,6 +1,7 @@
 """Launches from the user's own files: what a script, a manifest or a configuration names is read as well."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def launch_of_text(text: str, path: Path, *, framework: str | None) -> Launch:
         return Launch(manifest=text)
     if path.suffix.lower() in {".yaml", ".yml", ".json", ".toml"}:
         raise UnclearLaunchError(
-            f"{path} is a configuration, but of which framework?",
+            f"{name_of(path)} is a configuration, but of which framework?",
             hint="Name it with --framework, as --framework axolotl.",
         )
     return Launch(script=text)
@@ -113,14 +114,32 @@ def read_text(path: Path) -> str:
         UnreadableFileError: it is not there, longer than a launch may be, or not UTF-8.
     """
     if path == STANDARD_INPUT:
-        raw = typer.get_binary_stream("stdin").read(LARGEST_FILE_BYTES + 1)
-        return _text_of(raw, "standard input")
+        return _text_of(_standard_input(), name_of(path))
     try:
         with path.open("rb") as opened:
             raw = opened.read(LARGEST_FILE_BYTES + 1)
+    except IsADirectoryError as error:
+        raise UnreadableFileError(
+            f"{path} is a folder.", hint="Name the files in it that are meant."
+        ) from error
     except OSError as error:
         raise UnreadableFileError(f"{path} cannot be read: {error.strerror}.") from error
-    return _text_of(raw, str(path))
+    return _text_of(raw, name_of(path))
+
+
+def name_of(path: Path) -> str:
+    """Return what messages call a file.
+
+    >>> name_of(Path("jobs/train.sh")), name_of(Path("-"))
+    ('jobs/train.sh', 'standard input')
+    """
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise UnreadableFileError("Standard input cannot be read: it is closed.")
+    return typer.get_binary_stream("stdin").read(LARGEST_FILE_BYTES + 1)
 
 
 def _text_of(raw: bytes, name: str) -> str:
@@ -141,7 +160,7 @@ def variables(given: Iterable[str], environment: Mapping[str, str] = os.environ)
     """Return variables written as NAME=VALUE, or as NAME for the value this process has.
 
     Raises:
-        UnclearLaunchError: a name has no value here.
+        UnclearLaunchError: a name is empty, or has no value here.
 
     >>> variables(["NNODES=2", "HOME"], {"HOME": "/home/me"})
     {'NNODES': '2', 'HOME': '/home/me'}
@@ -149,8 +168,13 @@ def variables(given: Iterable[str], environment: Mapping[str, str] = os.environ)
     found = {}
     for one in given:
         name, equals, value = one.partition("=")
+        if not name:
+            raise UnclearLaunchError(
+                "--env names no variable.",
+                hint="Give NAME=VALUE, or NAME for the value it has here.",
+            )
         if not equals and name not in environment:
-            raise UnclearLaunchError(f"{name} is not set here.", hint=f"Give {name}=VALUE.")
+            raise UnclearLaunchError(f"{name} is not set here.", hint=f"Give --env {name}=VALUE.")
         found[name] = value if equals else environment[name]
     return found
 

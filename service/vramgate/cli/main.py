@@ -1,5 +1,6 @@
 """The command line: ``vramgate COMMAND``."""
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -69,6 +70,9 @@ def _options(
 
 def main() -> None:
     """Run the command line; expected failures are sentences, and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that lacks a character shows another in its place.
+        sys.stdout.reconfigure(errors="replace")
     try:
         cli()
     except DomainError as error:
@@ -93,11 +97,7 @@ def in_words(error: DomainError) -> str:
     Name one.
     """
     lines = [error.message]
-    lines += [
-        f"  {field.pointer or '/'}: {field.detail}"
-        for field in error.fields
-        if field.detail not in error.message
-    ]
+    lines += [f"  {field.pointer or '/'}: {field.detail}" for field in error.other_fields]
     if error.hint:
         lines.append(error.hint)
     return "\n".join(lines)

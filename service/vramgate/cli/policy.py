@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 policy = typer.Typer(
     name="policy",
-    help="Check, store, activate and show policies of admissions.",
+    help="Policies of admissions: check, store, activate and show them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -52,21 +52,22 @@ def lint(
     ),
     site_catalog: SiteCatalog = None,
 ) -> None:
-    """Say what is wrong with a policy (exit code 2) or probably not meant; needs no database.
+    """Check a policy file, without a database.
 
-    Cards of a tenant's own are known to `policy apply --dry-run` alone.
+    What is wrong makes the exit code 2. What is probably not meant is a warning. Cards that a tenant
+    keeps in its own catalog are known to `policy apply --dry-run` alone.
     """
     from vramgate.admission.lint import findings_in
-    from vramgate.cli.policy_files import read_policy
-    from vramgate.cli.policy_text import print_findings
-    from vramgate.wire.policies import checked_policy
+    from vramgate.cli.launch_sources import name_of
+    from vramgate.cli.policy_files import read_policy, usable_policy
+    from vramgate.cli.policy_findings import print_findings
     from vramgate.workflows.load_catalogs import load_catalogs
 
     cards = load_catalogs(site_catalog).accelerators
-    found = findings_in(checked_policy(read_policy(file), cards), datetime.now(UTC))
+    found = findings_in(usable_policy(read_policy(file), file, cards), datetime.now(UTC))
     print_findings(found)
     if not found:
-        typer.echo(f"{file}: nothing to say.")
+        typer.echo(f"{name_of(file)}: nothing to say.")
     elif strict:
         raise typer.Exit(WARNED)
 
@@ -76,7 +77,8 @@ def apply(
     file: File,
     *,
     activate: Annotated[
-        bool, typer.Option("--activate", help="Take it into use: every replica within 5 seconds.")
+        bool,
+        typer.Option("--activate", help="Take it into use; every replica follows in 5 seconds."),
     ] = False,
     note: Annotated[str, typer.Option(help="Why, for whoever reads the history.")] = "",
     dry_run: Annotated[
@@ -84,13 +86,18 @@ def apply(
     ] = False,
     tenant: TenantOption = LOCAL_CALLER.tenant.name,
 ) -> None:
-    """Print how a policy differs from the active one, and keep it as a draft."""
+    """Keep a policy file as a draft, or activate it.
+
+    How it differs from the active version is printed first. To go back, apply what an older version
+    was: `vramgate policy show VERSION | vramgate policy apply - --activate`.
+    """
     from vramgate.admission.differences import differences
     from vramgate.admission.documents import policy_document
     from vramgate.cli.environment import on_the_database, user_of_this_command
-    from vramgate.cli.policy_files import read_policy
-    from vramgate.cli.policy_text import print_differences, print_findings
-    from vramgate.wire.policies import PolicyRequest, checked_policy
+    from vramgate.cli.policy_files import read_policy, usable_policy
+    from vramgate.cli.policy_findings import print_findings
+    from vramgate.cli.policy_text import outcome_of, print_differences
+    from vramgate.wire.policies import PolicyRequest
     from vramgate.wire.validation import validated
     from vramgate.workflows.change_policy import create_policy
     from vramgate.workflows.show_policy import active_state
@@ -102,7 +109,7 @@ def apply(
 
     async def act(database: "Database") -> None:
         cards = await _cards_of(database, tenant)
-        wanted = checked_policy(given, cards)
+        wanted = usable_policy(given, file, cards)
         active = await active_state(database, tenant)
         print_findings(await look_at(wanted, cards))
         print_differences(active, differences(active.policy, policy_document(wanted)))
@@ -113,7 +120,9 @@ def apply(
         state = drafted.state
         if activate and state.version != active.version:
             state = await _activated(database, state, active, tenant=tenant, actor=actor)
-        typer.echo(f"{state.version} of {tenant} is {state.status}.")
+        if note and not drafted.is_new:
+            typer.echo("It was kept before, with the note of then.", err=True)
+        typer.echo(outcome_of(state, tenant))
 
     on_the_database(act)
 
@@ -121,15 +130,19 @@ def apply(
 @policy.command()
 def show(
     version: Annotated[
-        str, typer.Argument(metavar="[VERSION]", help="`default` is the built-in one.")
+        str, typer.Argument(help="As `policy list` names it; `default` is the built-in one.")
     ] = _ACTIVE,
     *,
     tenant: TenantOption = LOCAL_CALLER.tenant.name,
     json: Annotated[bool, typer.Option("--json", help="Print it as the API gives it.")] = False,
 ) -> None:
-    """Print a version, by default the active one, as YAML that `policy apply` takes again."""
+    """Print a version, by default the active one.
+
+    As YAML it is what `vramgate policy apply` takes again.
+    """
     from vramgate.cli.environment import on_the_database
-    from vramgate.cli.policy_text import as_json, as_yaml, print_findings
+    from vramgate.cli.policy_findings import print_findings
+    from vramgate.cli.policy_text import as_json, as_yaml
     from vramgate.workflows.show_policy import active_state, find_state, warnings_about
 
     _check_tenant(tenant)

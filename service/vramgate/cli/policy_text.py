@@ -16,16 +16,11 @@ from rich.text import Text
 from vramgate.admission.differences import Difference
 from vramgate.admission.lint import Finding
 from vramgate.cli.bill import PIPE_WIDTH
+from vramgate.persistence.policies import PolicyStatus
 from vramgate.wire.policies import PolicyOut, PolicySummaryOut
 from vramgate.workflows.show_policy import PolicyState
 
 _SHOWN_VALUE = 200
-
-
-def print_findings(found: Sequence[Finding]) -> None:
-    """Print what is probably not meant, on standard error."""
-    for one in found:
-        typer.echo(f"warning: {one.pointer or '/'}: {one.message} [{one.code}]", err=True)
 
 
 def print_differences(active: PolicyState, found: Sequence[Difference]) -> None:
@@ -36,6 +31,13 @@ def print_differences(active: PolicyState, found: Sequence[Difference]) -> None:
     typer.echo(f"Against {active.version}, which is active:")
     for one in found:
         typer.echo(f"  {_in_words(one)}")
+
+
+def outcome_of(state: PolicyState, tenant: str) -> str:
+    """Return what became of a policy that was applied."""
+    if state.status is PolicyStatus.ACTIVE:
+        return f"{state.version} of {tenant} is active."
+    return f"{state.version} of {tenant} is a draft; --activate takes it into use."
 
 
 def as_yaml(state: PolicyState) -> str:

@@ -24,9 +24,7 @@ def cautions_of(checked: CheckedFile) -> Iterator[str]:
 
 
 def _of_failure(failure: DomainError) -> Iterator[str]:
-    for field in failure.fields:
-        if field.detail not in failure.message:
-            yield f"{field.pointer or '/'}: {field.detail}"
+    yield from (f"{field.pointer or '/'}: {field.detail}" for field in failure.other_fields)
     hint = hint_for(failure)
     if hint:
         yield hint

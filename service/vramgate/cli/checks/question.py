@@ -14,8 +14,10 @@ from vramgate.cli.launch_sources import (
     UnclearLaunchError,
     launch_of_text,
     looks_like_manifest,
+    name_of,
     with_local_files,
 )
+from vramgate.cli.policy_files import with_off
 from vramgate.errors import DomainError
 from vramgate.json_text import parse_json
 from vramgate.launch.documents import UnreadableLaunchError, read_yaml_documents, unreadable
@@ -24,10 +26,12 @@ from vramgate.wire.validation import validated
 from vramgate.workflows.read_launch import hardware_said, launch_of
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+_DATA_SUFFIXES = _YAML_SUFFIXES | {".json"}
 _MANIFEST_KEYS = frozenset({"apiVersion", "kind"})
 _REQUEST_KEYS = frozenset({"job", "launch"})
 _JSON_OBJECT = re.compile(r'\s*\{\s*["}]')
 _BYTE_ORDER_MARK = "\ufeff"
+_JOB_HINT = "A job has the field `model`, a request `job` or `launch`."
 _FRAMEWORK_HINT = "If it is a framework's configuration, name that with --framework."
 
 
@@ -52,8 +56,8 @@ def question_in(text: str, path: Path, said: Said) -> AdmitRequest:
         UnreadableLaunchError: its name says it is YAML.
         ValidationFailedError: it has another shape.
     """
-    if not text.strip():
-        raise UnclearLaunchError(f"{path} is empty.")
+    if not text.removeprefix(_BYTE_ORDER_MARK).strip():
+        raise UnclearLaunchError(f"{name_of(path)} is empty.")
     return validated(AdmitRequest, _body(text, path, said))
 
 
@@ -87,8 +91,10 @@ def document_in(text: str, path: Path) -> object:
     if suffix == ".json" or (suffix not in _YAML_SUFFIXES and _JSON_OBJECT.match(text)):
         return parse_json(text.encode())
     try:
-        documents = read_yaml_documents(text, str(path))
-        return parse_json(_as_json(documents[0], path)) if len(documents) == 1 else documents
+        documents = read_yaml_documents(text, name_of(path))
+        if len(documents) != 1:
+            return documents
+        return with_off(parse_json(_as_json(documents[0], path)))
     except DomainError:
         if suffix in _YAML_SUFFIXES:
             raise
@@ -111,6 +117,8 @@ def _body(text: str, path: Path, said: Said) -> dict[str, Any]:
                 return _completed({"job": document}, said)
         elif _holds_manifest(document):
             return _completed({"launch": {"manifest": text}}, said)
+        if not looks_like_manifest(text):
+            _check_is_clear(document, path)
     launch = launch_of_text(text, path, framework=said.framework)
     told = {
         name: getattr(launch, name)
@@ -118,6 +126,27 @@ def _body(text: str, path: Path, said: Said) -> dict[str, Any]:
         if getattr(launch, name) is not None
     }
     return _completed({"launch": told}, said)
+
+
+def _check_is_clear(document: object, path: Path) -> None:
+    """Raise where a document is neither a job nor a request, and no script either.
+
+    Raises:
+        UnclearLaunchError: it holds several jobs, no fields at all, or fields of nobody knows what.
+    """
+    if isinstance(document, list) and any(isinstance(one, dict) for one in document):
+        raise UnclearLaunchError(
+            f"{name_of(path)} holds {len(document)} documents; one file has one job.",
+            hint="Write each into a file of its own.",
+        )
+    is_data = path.suffix.lower() in _DATA_SUFFIXES
+    if document == {} or (is_data and not isinstance(document, dict)):
+        raise UnclearLaunchError(f"{name_of(path)} says nothing of a job.", hint=_JOB_HINT)
+    if is_data:
+        raise UnclearLaunchError(
+            f"{name_of(path)} is neither a job nor a request nor a manifest.",
+            hint=f"{_JOB_HINT} {_FRAMEWORK_HINT}",
+        )
 
 
 def _is_script(text: str, path: Path) -> bool:
@@ -166,7 +195,8 @@ def _as_json(value: object, path: Path) -> bytes:
         length += len(part)
         if length > LARGEST_FILE_BYTES:
             raise unreadable(
-                str(path), f"it comes to more than {LARGEST_FILE_BYTES:,} bytes, aliases counted"
+                name_of(path),
+                f"it comes to more than {LARGEST_FILE_BYTES:,} bytes, aliases counted",
             )
         parts.append(part)
     return "".join(parts).encode()

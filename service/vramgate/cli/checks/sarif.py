@@ -73,8 +73,9 @@ def _properties(one: CheckedFile) -> dict[str, Any]:
     """Return the figures that a reader of the log may filter by."""
     answer = one.answer
     if answer is None:
-        return {}
+        return {"outcome": one.outcome.value}
     return {
+        "outcome": one.outcome.value,
         "verdict": answer.verdict.value,
         "decision": answer.decision.value,
         "oom_probability": answer.oom_probability,
