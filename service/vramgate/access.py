@@ -58,13 +58,18 @@ class Caller:
     """The one decision that it may report under, and do nothing else; None for everybody else."""
 
     def may(self, scope: Scope) -> bool:
-        """Return whether this caller holds the scope; ``admin`` holds every one.
+        """Return whether this caller holds the scope; ``admin`` holds every one within its tenant.
 
         >>> LOCAL_CALLER.may(Scope.CALIBRATE)
         True
         """
-        return scope in self.scopes or Scope.ADMIN in self.scopes
+        within = Scope.ADMIN in self.scopes and scope is not Scope.ADMIT_ANY_TENANT
+        return scope in self.scopes or within
 
 
-LOCAL_CALLER = Caller(name="local", tenant=Tenant(name="default"), scopes=frozenset({Scope.ADMIN}))
+LOCAL_CALLER = Caller(
+    name="local",
+    tenant=Tenant(name="default"),
+    scopes=frozenset({Scope.ADMIN, Scope.ADMIT_ANY_TENANT}),
+)
 """Whoever reaches the loopback address of a service that has no tokens."""

@@ -308,6 +308,8 @@ async def test_the_shadow_report_holds_verdicts_against_what_became_of_the_jobs(
     await keep_decisions(
         service.database, a_decision(**denied, mode=Mode.ENFORCE, decision=Verdict.DENY)
     )
+    far_off = {"outcome": "completed", "measured": measured(82_000_000_000)}
+    await service.run(a_decision(**denied), far_off)
     await service.run(a_decision(decided_at=NOON), done, done)
     await service.run(a_decision(decided_at=NOON - WEEK, verdict=Verdict.WARN), oom)
     await keep_decisions(service.database, a_decision(decided_at=NOON - WEEK, queue="else"))
@@ -317,12 +319,16 @@ async def test_the_shadow_report_holds_verdicts_against_what_became_of_the_jobs(
     before, week = report["weeks"]
     assert [one["week"] for one in report["weeks"]] == ["2026-W47", "2026-W48"]
     assert (week["since"], week["until"]) == ("2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z")
-    assert week["decisions"] == 6
-    assert week["by_mode"] == {"off": 0, "shadow": 5, "warn": 0, "enforce": 1}
+    assert week["decisions"] == 7
+    assert week["by_mode"] == {"off": 0, "shadow": 6, "warn": 0, "enforce": 1}
     assert week["refused"] == 1
-    assert week["would_deny"] == {"count": 5, "ran": 1, "ran_out_of_memory": 3, "unknown": 1}
-    assert week["allowed"] == {"count": 1, "ran": 1, "ran_out_of_memory": 0, "unknown": 0}
-    assert week["reported"] == {"count": 5, "of": 6, "fraction": pytest.approx(5 / 6)}
+    assert week["would_deny"] == {
+        "count": 6, "ran": 1, "ran_out_of_memory": 3, "quarantined": 1, "unknown": 2,
+    }  # fmt: skip
+    assert week["allowed"] == {
+        "count": 1, "ran": 1, "ran_out_of_memory": 0, "quarantined": 0, "unknown": 0,
+    }  # fmt: skip
+    assert week["reported"] == {"count": 5, "of": 7, "fraction": pytest.approx(5 / 7)}
     # Wilson's interval by hand: k = 1, n = 4, z² = 3.8415: (k + z²/2 ± z √(k(n-k)/n + z²/4)) / (n + z²).
     assert week["false_denials"] == {
         "count": 1, "of": 4, "fraction": 0.25,
@@ -331,9 +337,10 @@ async def test_the_shadow_report_holds_verdicts_against_what_became_of_the_jobs(
     assert (week["missed_ooms"]["count"], week["missed_ooms"]["of"]) == (0, 1)
     assert (before["warned_ooms"]["count"], before["warned_ooms"]["of"]) == (1, 1)
     assert before["missed_ooms"]["fraction"] is None
-    assert (report["total"]["decisions"], report["total"]["would_deny"]["count"]) == (8, 5)
-    assert "6 of 8 decisions" in report["notes"][0]
-    assert "refused (mode enforce): 1." in report["notes"][1]
+    assert (report["total"]["decisions"], report["total"]["would_deny"]["count"]) == (9, 6)
+    assert "6 of 9 decisions" in report["notes"][0]
+    assert "all quarantined: 1." in report["notes"][1]
+    assert "refused (mode enforce): 1." in report["notes"][2]
     only = await service.get(
         "/shadow-report", since="2026-11-16T00:00:00Z", until="2026-11-29T00:00:00Z", queue="else"
     )

@@ -1,7 +1,9 @@
 """POST /admit and the replay of what it answered, on both databases."""
 
 import asyncio
+import base64
 import json
+import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from vramgate.persistence.group_commit import OverloadedError
 from vramgate.persistence.tables import admission_subjects, audit, decision_keys, decisions
 from vramgate.units import GIB
 from vramgate.wire.admissions import AdmitResponse
+from vramgate.workflows import admissions
 
 TOO_LARGE = a_job(
     method="full",
@@ -31,7 +34,23 @@ TOO_LARGE = a_job(
     activation_checkpointing="none",
 )
 """8B parameters in bf16 with gradients and two moments take 64 GB before the first activation."""
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "vocab_size": 1000,
+}
 PATHS = ("/admit", "/v1/admit")
+
+
+@pytest.fixture(autouse=True)
+def _commits_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let answers wait for their commits as long as they may: a busy machine is no failure."""
+    monkeypatch.setattr(admissions, "RECORD_SECONDS", 5.0)
 
 
 @pytest.fixture
@@ -74,6 +93,14 @@ async def activate(client: httpx.AsyncClient, **policy: Any) -> str:  # noqa: AN
     done = await client.post(path, headers={"If-Match": made.headers["etag"]})
     assert done.status_code == httpx.codes.OK, done.text
     return str(version)
+
+
+async def all_texts(database: Database) -> str:
+    """Return everything that is stored; a row's own text would be cut where it is long."""
+    async with database.reading() as connection:
+        tables = decisions.metadata.sorted_tables
+        rows = [(await connection.execute(table.select())).all() for table in tables]
+    return "\n".join(str(value) for found in rows for row in found for value in row)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -128,6 +155,25 @@ async def test_two_jobs_under_one_external_id_are_two_decisions_and_both_are_lis
     }
 
 
+async def test_a_card_that_changed_makes_another_decision_of_the_same_question(
+    client: httpx.AsyncClient,
+) -> None:
+    """Else the answer would not be the one on record."""
+    card = {"name": "acme-x1", "vendor": "Acme", "memory_bytes_nominal": 80 * GIB}
+    question = {"job": a_job(hardware={"accelerator": "acme-x1"}), "external_id": "4711"}
+    path = "/v1/accelerators/acme-x1"
+    made = await client.put(path, json=card, headers={"If-None-Match": "*"})
+    answers = [await ask(client, **question)]
+    changed = {**card, "memory_bytes_nominal": 96 * GIB}
+    headers = {"If-Match": made.headers["etag"]}
+    assert (await client.put(path, json=changed, headers=headers)).status_code == httpx.codes.OK
+    answers.append(await ask(client, **question))
+    assert [one["verdict"] for one in answers] == ["allow", "allow"]
+    for one in answers:
+        kept = (await client.get(f"/v1/admissions/{one['decision_id']}")).json()
+        assert kept["capacity"] == one["capacity"]
+
+
 async def test_questions_without_an_external_id_are_decisions_of_their_own(
     client: httpx.AsyncClient, database: Database
 ) -> None:
@@ -175,6 +221,20 @@ async def test_rules_differ_by_queue_and_channel(client: httpx.AsyncClient) -> N
     strict = await ask(client, job=TOO_LARGE, queue="prod-1", channel="slurm")
     mild = await ask(client, job=TOO_LARGE, queue="prod-1", channel="kueue")
     assert (strict["decision"], mild["decision"]) == ("deny", "allow")
+
+
+@pytest.mark.parametrize(
+    "name", ["meta-llama/Llama-3.1-8B", "Llama-3.1-8B", "/models/meta-llama/Llama-3.1-8B"]
+)
+async def test_a_rule_about_a_model_holds_whatever_the_model_is_called(
+    client: httpx.AsyncClient, name: str
+) -> None:
+    rules = [{"name": "llama", "model": "meta-llama/*", "mode": "enforce"}]
+    await activate(client, mode="shadow", rules=rules)
+    answer = await ask(client, job={**TOO_LARGE, "model": {"name": name}})
+    assert (answer["mode"], answer["decision"]) == ("enforce", "deny")
+    again = await client.post(f"/v1/admissions/{answer['decision_id']}/replay", json={})
+    assert again.json()["same"] is True
 
 
 async def test_an_exemption_lets_through_until_it_ends(client: httpx.AsyncClient) -> None:
@@ -255,6 +315,8 @@ _SHORT = {"method": "kind", "activation_checkpointing": "mode", "optimizer": "na
         ({}, ""),
         ({"job": a_job(), "launch": {"command": "python x.py"}}, ""),
         ({"job": a_job(), "hardware": {"accelerator": "t4"}}, ""),
+        ({"job": a_job(), "tenant": "team b"}, "/tenant"),
+        ({"job": a_job(), "devices": [{"id": "a"}, {"id": "a"}]}, "/devices"),
     ],
 )
 async def test_a_malformed_question_is_refused_at_its_field(
@@ -321,11 +383,12 @@ async def test_the_callers_patience_is_read(client: httpx.AsyncClient, patience:
     [
         ({"timeout": "soon"}, {}, "timeout"),
         ({"timeout": "0s"}, {}, "timeout"),
+        ({"timeout": ["soon", "2s"]}, {}, "timeout"),
         ({}, {"X-Request-Timeout-Ms": "-5"}, "X-Request-Timeout-Ms"),
     ],
 )
 async def test_patience_that_cannot_be_read_is_refused_by_name(
-    client: httpx.AsyncClient, params: dict[str, str], headers: dict[str, str], name: str
+    client: httpx.AsyncClient, params: dict[str, Any], headers: dict[str, str], name: str
 ) -> None:
     answer = await client.post("/admit", params=params, headers=headers, json={"job": a_job()})
     assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
@@ -340,6 +403,25 @@ def test_a_full_gate_turns_away_at_once() -> None:
         pass
 
 
+async def test_a_question_longer_than_all_that_is_remembered_is_answered_each_time(
+    database_url: str, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admissions, "REMEMBERED_CHARACTERS", 2 * admissions.USUAL_CHARACTERS)
+    config = {**LLAMA, "id2label": {str(number): "x" * 80 for number in range(1000)}}
+    long = [
+        {"job": a_job(model={"config": config})},
+        {"launch": {"command": f"python run_clm.py --model_name_or_path gpt2 #{'x' * 100_000}"}},
+    ]
+    settings = a_settings(database_url, journal_folder=journal, loopback_without_token=True)
+    async with served(settings, client=("127.0.0.1", 4000), host="") as client:
+        for question in (*long, {"job": a_job()}, *long):
+            answer = await ask(client, **question, external_id="4711")
+            listed = await client.get(f"/v1/admissions/{answer['decision_id']}")
+            assert listed.json()["verdict"] == answer["verdict"]
+        found = (await client.get("/v1/admissions")).json()["items"]
+    assert len(found) == 3
+
+
 async def test_many_at_once_are_all_rows(client: httpx.AsyncClient, database: Database) -> None:
     questions = [
         ask(client, job=a_job(micro_batch_size=1 + number % 3), external_id=str(number))
@@ -349,6 +431,21 @@ async def test_many_at_once_are_all_rows(client: httpx.AsyncClient, database: Da
     kept = {row["decision_id"] for row in await rows_of(database, decisions)}
     assert {one["decision_id"] for one in answers if one["recorded"]} <= kept
     assert len(kept) == 60
+
+
+async def test_a_job_that_was_asked_about_before_does_not_wait_for_all_new_ones(
+    client: httpx.AsyncClient,
+) -> None:
+    await ask(client, job=a_job())
+    answered: list[str] = []
+
+    async def asked(name: str, job: dict[str, Any]) -> None:
+        await ask(client, job=job)
+        answered.append(name)
+
+    new = [asked("new", TOO_LARGE | {"sequence_length": 8192 + number}) for number in range(60)]
+    await asyncio.gather(*new, asked("known", a_job()))
+    assert answered.index("known") < len(new) / 2
 
 
 async def test_a_decision_comes_out_the_same_when_it_is_made_again(
@@ -425,10 +522,71 @@ async def test_secrets_of_a_launch_are_in_no_row(
         f"python run_clm.py --model_name_or_path gpt2 --hub_token {token} --config_file /x/{token}\n"
     )
     await ask(client, launch={"script": script}, hardware={"accelerator": "t4"})
-    async with database.reading() as connection:
-        for table in decisions.metadata.sorted_tables:
-            rows = (await connection.execute(table.select())).all()
-            assert token not in str(rows), table.name
+    assert token not in await all_texts(database)
+
+
+async def test_what_a_person_or_a_config_says_is_kept_without_secrets(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    token = "hf_" + "a" * 34
+    config = {
+        **LLAMA,
+        "_name_or_path": "https://me:pass-in-url@hub.example/m",
+        "password": "pass-by-name",
+        "token": token,
+    }
+    await activate(client, mode="enforce", break_glass={"submitters": ["oncall"]})
+    named = await ask(client, job=a_job(model={"config": config}))
+    why = f"{token} is not enough"
+    cluster = f"https://me:pass-in-url@{token}"
+    broken = await ask(client, job=TOO_LARGE, cluster=cluster, submitter="oncall", break_glass=why)
+    assert broken["reason_code"] == "break_glass"
+    kept = await all_texts(database)
+    for secret in (token, "pass-in-url", "pass-by-name"):
+        assert secret not in kept
+        assert secret not in json.dumps([named, broken])
+    assert "is not enough" in kept
+
+
+async def test_names_out_of_configs_and_launches_are_listed_at_a_names_length(
+    client: httpx.AsyncClient,
+) -> None:
+    await ask(client, job=a_job(model={"config": {**LLAMA, "_name_or_path": "m" * 5000}}))
+    script = f"#SBATCH -p {'q' * 5000}\npython run_clm.py --model_name_or_path gpt2\n"
+    await ask(client, launch={"script": f"#!/bin/bash\n{script}"})
+    listed = (await client.get("/v1/admissions")).json()["items"]
+    assert max(len(one["model"] or "") for one in listed) == 256
+    assert max(len(one["queue"] or "") for one in listed) == 256
+
+
+async def test_a_secret_at_the_end_of_a_line_is_masked_before_the_line_is_cut(
+    client: httpx.AsyncClient,
+) -> None:
+    key = "0123456789" * 4
+    await activate(client, break_glass={"submitters": ["oncall"]})
+    for before in range(100, 160, 7):
+        why = f"{'y' * before} {key}"
+        answer = await ask(client, job=a_job(), submitter="oncall", break_glass=why)
+        assert "0123" not in answer["reasons"][-1]["message"]
+
+
+async def test_a_decision_that_could_not_be_kept_says_so_and_gives_no_token(
+    postgres: Databases, journal: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"2026-11:{base64.b64encode(bytes(range(32))).decode()}\n")
+    keys.chmod(0o600)
+    url = postgres.fresh().replace("host=", "host=/nowhere")
+    settings = a_settings(
+        url, journal_folder=journal, loopback_without_token=True, secret_keys_file=keys
+    )
+    async with served(settings, client=("127.0.0.1", 4000), host="") as client:
+        assert (await ask(client, job=TOO_LARGE))["report_token"] is not None
+        shutil.rmtree(journal)
+        answer = await ask(client, job=TOO_LARGE)
+    assert answer["recorded"] is False
+    assert "not_recorded" in [one["code"] for one in answer["reasons"]]
+    assert (answer["report_token"], answer["expires_at"]) == (None, None)
 
 
 async def test_without_a_database_from_the_start_nothing_is_let_through_silently(

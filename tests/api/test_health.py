@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import httpx
 from fastapi import FastAPI
 
+from tests.databases import Databases
 from tests.factories import BASE_URL
+from tests.services import a_settings, served
 from vramgate.app import create_app
 from vramgate.settings import Settings
 
@@ -21,3 +25,18 @@ async def test_readiness_tells_each_check_when_asked(client: httpx.AsyncClient) 
     checks = (await client.get("/readyz?verbose")).json()["checks"]
     assert [check["name"] for check in checks] == ["service", "catalog", "database", "journal"]
     assert all(check["passed"] for check in checks)
+
+
+async def test_who_asks_for_verdicts_alone_is_not_sent_away_while_the_database_is(
+    postgres: Databases, tmp_path: Path
+) -> None:
+    url = postgres.fresh().replace("host=", "host=/nowhere")
+    async with served(a_settings(url, journal_folder=tmp_path / "journal")) as client:
+        whole = await client.get("/readyz?verbose")
+        rest = await client.get("/readyz?verbose&exclude=database&exclude=journal")
+        wrong = await client.get("/readyz?exclude=clock")
+    assert whole.status_code == 503
+    assert rest.status_code == 200
+    assert [check["name"] for check in rest.json()["checks"]] == ["service", "catalog"]
+    assert wrong.status_code == 422
+    assert "'database'" in wrong.json()["detail"]

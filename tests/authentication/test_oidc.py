@@ -139,7 +139,7 @@ async def test_one_of_several_audiences_may_be_ours(issuer: Issuer, verifier: Ve
         (None, set()),
         ({"report": True}, set()),
     ],
-    ids=str,
+    ids=["a text", "a list", "nothing", "null", "an object"],
 )
 async def test_scopes_are_a_text_or_a_list(
     issuer: Issuer, verifier: Verifier, scope: object, expected: set[Scope]

@@ -70,6 +70,12 @@ def test_what_was_said_is_no_assumption() -> None:
     [
         {},
         {"method": "qlora", "software": {"framework": "unsloth"}},
+        # Its adapters are bf16 whatever the run computes in.
+        {
+            "method": "qlora",
+            "precision": {"weights": "fp16", "compute": "fp16", "autocast": True},
+            "software": {"framework": "trl"},
+        },
         {"method": "lora", "hardware": {"devices": 8}, "sharding": {"implementation": "deepspeed"}},
         {"method": {"kind": "lora", "target_modules": r".*\.(q_proj|v_proj)"}},
         {"method": {"kind": "freeze", "trainable_layers": 3}},
@@ -357,3 +363,12 @@ def test_two_gigabytes_of_text_in_a_config_do_not_reach_the_name() -> None:
     result = resolved(model={"config": {**TINY, "_name_or_path": ""}})
 
     assert result.model_name == "llama"
+
+
+def test_a_card_does_not_have_many_times_its_memory() -> None:
+    said = {"accelerator": "t4", "device_memory_bytes": 500 * 2**30}
+    with pytest.raises(InvalidJobError) as caught:
+        resolved(model={"name": "gpt2"}, hardware=said)
+    (field,) = caught.value.fields
+    assert field.pointer == "/job/hardware/device_memory_bytes"
+    assert "t4 has 16.00 GiB" in field.detail

@@ -75,7 +75,7 @@ async def test_a_run_ends_as_the_worst_of_its_accepted_ranks_did(database: Datab
         (Verdict.ALLOW, (done, oom, done), Fate.RAN_OUT_OF_MEMORY),
         (Verdict.WARN, (killed, done, running), Fate.RAN),
         (Verdict.DENY, (running, killed), Fate.UNKNOWN),
-        (Verdict.UNCHECKED, (quarantined,), Fate.UNKNOWN),
+        (Verdict.UNCHECKED, (quarantined,), Fate.QUARANTINED),
     ):
         await _ran(database, a_decision(decided_at=at, verdict=verdict), *reports)
         counted = {one.verdict: one.fate for one in await _counted(database)}

@@ -151,6 +151,27 @@ def test_a_queue_that_the_policy_maps_names_the_card() -> None:
     assert by_label.assumptions[0].source == "policy: node label pool=small"
 
 
+def test_devices_that_name_no_card_are_those_of_their_queue() -> None:
+    capacity = CapacityMap(queues={"big": "h200-sxm-141gb"})
+    devices = [{"id": "0", "used_bytes": 130 * GIB}, {"id": "1", "accelerator": "t4"}]
+    answer = answered(
+        admitted(ENFORCE, capacity, job=without(a_job(), "hardware"), queue="big", devices=devices)
+    )
+    assert answer.devices is not None
+    assert [one.accelerator for one in answer.devices] == ["h200-sxm-141gb", "t4"]
+    assert (answer.verdict, answer.unknown) == (Verdict.DENY, [])
+    assert "policy: queue big" in [one.source for one in answer.assumptions]
+
+
+def test_devices_that_all_name_their_card_need_no_map() -> None:
+    capacity = CapacityMap(queues={"big": "h200-sxm-141gb"})
+    devices = [{"id": "0", "accelerator": "t4"}]
+    answer = answered(
+        admitted(ENFORCE, capacity, job=without(a_job(), "hardware"), queue="big", devices=devices)
+    )
+    assert "policy: queue big" not in [one.source for one in answer.assumptions]
+
+
 def test_the_partition_of_a_batch_script_is_looked_up_in_the_policys_map() -> None:
     script = (
         "#!/bin/bash\n#SBATCH -p big\n#SBATCH --gpus=1\n"
@@ -195,6 +216,55 @@ def test_offered_devices_are_judged_one_by_one_and_the_best_decides() -> None:
         ("odd", False),
     ]
     assert answer.devices[2].problem
+
+
+def test_a_device_whose_figures_contradict_each_other_leaves_the_others_their_verdict() -> None:
+    devices = [
+        {"id": "odd", "total_bytes": 16 * GIB, "accelerator": "t4", "used_bytes": 17 * GIB},
+        {"id": "free"},
+    ]
+    answer = answered(admitted(job=a_job(), devices=devices))
+    assert answer.verdict is Verdict.ALLOW
+    assert answer.devices is not None
+    odd, free = answer.devices
+    assert (odd.can_take, free.can_take) == (False, True)
+    assert odd.problem is not None
+    assert "17.00 GiB" in odd.problem
+
+
+def test_devices_that_all_contradict_themselves_say_nothing_of_the_job() -> None:
+    devices = [{"id": "odd", "total_bytes": GIB, "used_bytes": 2 * GIB}]
+    answer = answered(admitted(job=LARGE, devices=devices))
+    assert (answer.verdict, answer.reason_code) == (Verdict.WARN, "unknown_capacity")
+    assert "2.00 GiB" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        (a_job(model={"name": "nobody/knows-this"}), "unknown_model"),
+        (a_job(parallelism={"tensor_parallel_size": 7}), "invalid_job"),
+    ],
+)
+def test_of_a_job_that_cannot_be_estimated_every_offered_device_is_told(
+    job: dict[str, Any], code: str
+) -> None:
+    answer = answered(admitted(job=job, devices=[{"id": "0"}, {"id": "1"}]))
+    assert answer.reason_code == code
+    assert answer.devices is not None
+    assert [(one.id, one.can_take, bool(one.problem)) for one in answer.devices] == [
+        ("0", False, True),
+        ("1", False, True),
+    ]
+
+
+def test_what_is_told_of_a_gap_is_in_whole_sentences() -> None:
+    unknown = answered(admitted(job=a_job(hardware={"accelerator": "abacus"})))
+    assert unknown.message.startswith("No accelerator in the catalog is called 'abacus'. Needs ")
+    invalid = answered(admitted(job=a_job(parallelism={"tensor_parallel_size": 7})))
+    assert invalid.message.endswith(". Try 4 or 8.")
+    full = [{"id": "0", "total_bytes": GIB, "used_bytes": 2 * GIB}]
+    assert answered(admitted(job=a_job(), devices=full)).message.startswith("occupied_bytes are ")
 
 
 def test_a_mig_slice_is_a_device_of_its_own_size() -> None:

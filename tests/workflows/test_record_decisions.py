@@ -24,6 +24,7 @@ from vramgate.persistence.engine import Database
 from vramgate.persistence.journal import Journal
 from vramgate.persistence.journal_segments import segments_in
 from vramgate.persistence.tables import decisions
+from vramgate.workflows.database_outage import SLOW_SECONDS
 from vramgate.workflows.record_decisions import DecisionIntake, JournalState, Kept
 
 BOUND = 0.1
@@ -147,6 +148,18 @@ async def test_what_is_decided_while_the_database_is_away_is_a_row_once_it_is_ba
         assert await kept(intake, after) == [Kept.STORED] * 5
         await until(lambda: intake.state == replace(NOTHING, replayed=201))
         assert await stored(database) == ids([*before, *first, *rest, *after])
+
+
+async def test_callers_in_a_hurry_are_no_sign_that_the_database_is_away(
+    database: Database, tmp_path: Path
+) -> None:
+    async with intake_on(database, tmp_path / "journal") as intake:
+        end = time.monotonic() + 2 * SLOW_SECONDS
+        while time.monotonic() < end:
+            assert await intake.keep(a_decision(), within_seconds=0) is Kept.JOURNALLED
+            assert not intake.state.database_away
+            await asyncio.sleep(0.01)
+        assert await intake.keep(a_decision(), within_seconds=PATIENT) is Kept.STORED
 
 
 async def test_a_database_that_hangs_holds_nobody_up_and_works_again_afterwards(

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Mode(StrEnum):
-    """What a verdict may do: nothing and unseen, nothing but recorded, warn, or refuse."""
+    """What a verdict may do: nothing (off, and shadow while its report is watched), warn, or refuse."""
 
     OFF = "off"
     SHADOW = "shadow"

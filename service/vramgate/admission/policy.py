@@ -126,6 +126,12 @@ class AdmissionPolicy:
     """Patterns of who may have any job let through by saying why; each use is audited."""
     report_token_seconds: int = WEEK_SECONDS
 
+    @property
+    def depends_on_model(self) -> bool:
+        """Return whether some part of it is about some models only."""
+        parts: tuple[_Temporary, ...] = (*self.rules, *self.exemptions)
+        return any(one.scope.model is not None for one in parts)
+
     def terms(self, asked: Asked, now: datetime) -> "Terms":
         """Return what holds for one question at a moment."""
         rule = _first(self.rules, asked, now) or _NO_RULE

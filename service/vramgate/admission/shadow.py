@@ -26,6 +26,8 @@ class Fate(StrEnum):
 
     RAN = "ran"
     RAN_OUT_OF_MEMORY = "ran_out_of_memory"
+    QUARANTINED = "quarantined"
+    """It reports, and every report is quarantined: possible, not plausible, and not released."""
     UNKNOWN = "unknown"
     """It did not run, does not report, has not ended, or was killed for another reason."""
 
@@ -72,6 +74,8 @@ class Tally:
 
     ran: int = 0
     ran_out_of_memory: int = 0
+    quarantined: int = 0
+    """Of unknown."""
     unknown: int = 0
 
     @property
@@ -149,6 +153,14 @@ class ShadowReport:
             f"that reported how they ended: {total.reported.count:,} of {total.decisions:,} "
             "decisions. Jobs that do not report may fare otherwise."
         ]
+        tallies = (total.would_deny, total.would_warn, total.allowed, total.unchecked)
+        quarantined = sum(one.quarantined for one in tallies)
+        if quarantined:
+            notes.append(
+                f"Runs whose reports are all quarantined: {quarantined:,}. They count as unknown. What "
+                "is far from its estimate is quarantined, so wrong verdicts are among these first: "
+                "look at GET /v1/reports/quarantine, and release what is true."
+            )
         if total.refused:
             notes.append(
                 f"Jobs under would_deny that were refused (mode enforce): {total.refused:,}. They did "
@@ -246,5 +258,6 @@ def _tally(counted: Sequence[Counted], verdict: Verdict) -> Tally:
     return Tally(
         ran=fates[Fate.RAN],
         ran_out_of_memory=fates[Fate.RAN_OUT_OF_MEMORY],
-        unknown=fates[Fate.UNKNOWN],
+        quarantined=fates[Fate.QUARANTINED],
+        unknown=fates[Fate.UNKNOWN] + fates[Fate.QUARANTINED],
     )

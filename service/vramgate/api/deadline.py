@@ -38,7 +38,7 @@ PARAMETERS: tuple[Mapping[str, Any], ...] = (
         "in": "header",
         "required": False,
         "schema": {"type": "string", "maxLength": 40},
-        "description": "The same in milliseconds; the shorter of both holds.",
+        "description": "The same in milliseconds; the shortest that is said holds.",
     },
 )
 """As OpenAPI tells of them; the route reads them itself."""
@@ -75,11 +75,9 @@ def seconds_of(text: str) -> float | None:
 
 
 def _waits(request: Request) -> Iterator[float]:
-    text = request.query_params.get("timeout")
-    if text is not None:
+    for text in request.query_params.getlist("timeout"):
         yield _checked(seconds_of(text), "timeout", text, "a time as 2s, 500ms, or seconds")
-    text = request.headers.get(HEADER)
-    if text is not None:
+    for text in request.headers.getlist(HEADER):
         found = seconds_of(text) if _NUMBER.fullmatch(text) else None
         milliseconds = _checked(found, HEADER, text, "a number of milliseconds")
         yield milliseconds * _SECONDS["ms"]

@@ -124,8 +124,16 @@ class Accelerator:
         to 2 % above the largest figure; guess, narrow enough to tell the sizes of every card here
         apart.
         """
-        largest = max(self.memory_bytes_nominal, (self.memory_mib_reported or 0) * MIB)
-        return self.usable_bytes * 90 <= memory_bytes * 100 <= largest * 102
+        return self.usable_bytes * 90 <= memory_bytes * 100 <= self._largest * 102
+
+    @property
+    def most_bytes(self) -> int:
+        """What no card of this name can have more than: variants differ by a factor of two (A100)."""
+        return 2 * self._largest * 102 // 100
+
+    @property
+    def _largest(self) -> int:
+        return max(self.memory_bytes_nominal, (self.memory_mib_reported or 0) * MIB)
 
 
 def _capability(written: str | None) -> tuple[int, int] | None:

@@ -2,11 +2,13 @@
 
 from math import prod
 
+from vramgate.catalog.accelerator_facts import Accelerator
 from vramgate.catalog.accelerators import AcceleratorCatalog
 from vramgate.costmodel.job import Device, Hardware
-from vramgate.errors import DomainError, FieldError
+from vramgate.errors import DomainError, FieldError, InvalidJobError
 from vramgate.jobs.description import HardwareDescription, JobDescription
 from vramgate.jobs.ledger import Default, Ledger
+from vramgate.units import format_gib
 
 ACCELERATOR_POINTER = "/job/hardware/accelerator"
 _USUAL_NODE = 8  # DGX and HGX boards, and every cloud's largest instance of them
@@ -19,6 +21,7 @@ def find_hardware(
 
     Raises:
         UnknownNameError: the catalog knows no such accelerator.
+        InvalidJobError: it cannot have the memory that is said.
     """
     hardware = said.hardware
     devices = hardware.devices or ledger.take("hardware.devices", _devices(said))
@@ -68,6 +71,8 @@ def _device(
             value=said.accelerator,
         )
         raise type(error)(error.message, hint=error.hint, fields=[field], **error.data) from None
+    if memory is not None and memory > found.entry.most_bytes:
+        raise _too_large(memory, found.entry)
     if found.note:
         ledger.note("hardware.accelerator", found.entry.name, found.note)
     if found.shared:
@@ -77,3 +82,18 @@ def _device(
             " job; give hardware.occupied_bytes.",
         )
     return found.entry.device(memory)
+
+
+def _too_large(memory: int, card: Accelerator) -> InvalidJobError:
+    detail = (
+        f"device_memory_bytes are {format_gib(memory)}, and {card.name} has"
+        f" {format_gib(card.memory_bytes_nominal)}"
+    )
+    hint = "leave it out, or name the card that has so much"
+    field = FieldError(
+        pointer="/job/hardware/device_memory_bytes",
+        code="above_the_card",
+        detail=f"{detail}; {hint}",
+        value=memory,
+    )
+    return InvalidJobError(detail, hint=hint, fields=[field])

@@ -1,9 +1,10 @@
 """Database: connections to SQLite or PostgreSQL, and transactions on them."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ BUSY_SECONDS = 10.0
 """How long a writer waits for another one, on both databases."""
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+"""How long all connections together may take to be closed; PostgreSQL's part in it takes milliseconds."""
 POOL_SIZE = 10
 
 _DRIVERS = {
@@ -106,7 +109,11 @@ class Database:
     async def close(self) -> None:
         """Close every connection, and open no others: nobody would close them."""
         self._is_closed = True
-        await self.engine.dispose()
+        # A server that hangs never says farewell; the end of the process closes what is left. SQLite
+        # ends a wait by itself, and its driver's threads would outlive us.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if self.is_sqlite else CLOSE_SECONDS):
+                await self.engine.dispose()
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -190,7 +197,7 @@ def make_folder(url: URL) -> None:
     """Make the folder of an SQLite file, for its owner alone.
 
     Raises:
-        InvalidDatabaseUrlError: it cannot be made.
+        InvalidDatabaseUrlError: it cannot be made, or nothing can be written there.
     """
     if url.get_backend_name() == "sqlite" and url.database:
         folder = Path(url.database).parent
@@ -202,6 +209,20 @@ def make_folder(url: URL) -> None:
                 f"{error.strerror}.",
                 hint="Name a folder that the service may write.",
             ) from error
+        _check_file(Path(url.database))
+
+
+def _check_file(file: Path) -> None:
+    """Raise where SQLite would only say that it cannot open its file."""
+    # The folder first: SQLite writes its journal there, and what is in a closed one cannot be asked.
+    is_open = os.access(file.parent, os.R_OK | os.W_OK | os.X_OK)
+    if is_open and file.is_dir():
+        raise _no_database(file)
+    if not is_open or (file.exists() and not os.access(file, os.R_OK | os.W_OK)):
+        raise InvalidDatabaseUrlError(
+            f"VRAMGATE_DATABASE_URL names {file}, which this user may not read and write.",
+            hint="Run this as the service's user, or name another file.",
+        )
 
 
 def _sqlite_engine(url: URL) -> AsyncEngine:
@@ -218,9 +239,11 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
             for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 cursor.execute(f"PRAGMA {setting}")
             cursor.close()
-        except BaseException:
+        except BaseException as error:
             # No pool has it yet that would close it: a file that is no database, or is locked.
             connection.close()
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+                raise _no_database(Path(str(url.database))) from error
             raise
 
     @sa.event.listens_for(engine.sync_engine, "begin")
@@ -230,6 +253,13 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _no_database(file: Path) -> InvalidDatabaseUrlError:
+    return InvalidDatabaseUrlError(
+        f"VRAMGATE_DATABASE_URL names {file}, which is no SQLite database.",
+        hint="Name another file: one that is not there yet is made.",
+    )
 
 
 def _postgres_engine(url: URL) -> AsyncEngine:

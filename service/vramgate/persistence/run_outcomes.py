@@ -37,7 +37,7 @@ def is_accepted() -> sa.ColumnElement[bool]:
     return report_keys.c.status == sa.literal(Standing.ACCEPTED.value, literal_execute=True)
 
 
-def weight_of_run() -> sa.ColumnElement[int]:
+def weight_of_run() -> sa.sql.functions.max[int]:
     """Return the place in ``BY_WEIGHT`` of the outcome of a group of reports."""
     places = {outcome.value: place for place, outcome in enumerate(BY_WEIGHT)}
     return sa.func.max(sa.case(places, value=report_keys.c.outcome))

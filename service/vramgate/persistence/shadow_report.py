@@ -40,7 +40,7 @@ async def count_by_week(
             mode=Mode(row["mode"]),
             verdict=Verdict(row["verdict"]),
             is_refused=bool(row["is_refused"]),
-            fate=_fate(row["weight"]),
+            fate=_fate(row["weight"], has_reports=row["has_reports"]),
             count=row["number"],
         )
         for row in (await connection.execute(query)).mappings()
@@ -52,7 +52,10 @@ def counting(chosen: ShadowSelection, mondays: Sequence[date], dialect: Dialect)
     since, until = start_of(mondays[0]), start_of(mondays[-1] + timedelta(weeks=1))
     runs = (
         # A run reports under a decision after it was made, and never before.
-        sa.select(decision_runs.c.decision_id, weight_of_run().label("weight"))
+        sa.select(
+            decision_runs.c.decision_id,
+            weight_of_run().filter(is_accepted()).label("weight"),
+        )
         .join(
             report_keys,
             sa.and_(
@@ -61,7 +64,6 @@ def counting(chosen: ShadowSelection, mondays: Sequence[date], dialect: Dialect)
             ),
         )
         .where(decision_runs.c.tenant == chosen.tenant, decision_runs.c.bound_at >= since)
-        .where(is_accepted())
         .group_by(decision_runs.c.decision_id)
         .subquery("runs")
     )
@@ -72,6 +74,7 @@ def counting(chosen: ShadowSelection, mondays: Sequence[date], dialect: Dialect)
         decisions.c.verdict,
         is_refused.label("is_refused"),
         runs.c.weight,
+        runs.c.decision_id.is_not(None).label("has_reports"),
     )
     query: sa.Select[Any] = (
         sa.select(*alike, sa.func.count().label("number"))
@@ -97,5 +100,7 @@ def _monday(dialect: Dialect) -> sa.ColumnElement[Any]:
     return sa.func.date(day, "weekday 0", "-6 days", type_=sa.Text)
 
 
-def _fate(weight: int | None) -> Fate:
-    return Fate.UNKNOWN if weight is None else _FATES.get(BY_WEIGHT[weight], Fate.UNKNOWN)
+def _fate(weight: int | None, *, has_reports: bool) -> Fate:
+    if weight is not None:
+        return _FATES.get(BY_WEIGHT[weight], Fate.UNKNOWN)
+    return Fate.QUARANTINED if has_reports else Fate.UNKNOWN

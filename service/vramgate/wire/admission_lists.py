@@ -155,6 +155,9 @@ class TallyOut(BaseModel):
     count: Count
     ran: Count = Field(description="The run reported `completed`, and no rank `oom`.")
     ran_out_of_memory: Count
+    quarantined: Count = Field(
+        description="Of unknown: reported, and every report is quarantined. Released, they count."
+    )
     unknown: Count = Field(
         description="Did not run, did not report, still runs, or was killed for another reason."
     )

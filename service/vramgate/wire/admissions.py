@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field, PlainValidator, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from vramgate.access import is_tenant_name
@@ -41,6 +41,22 @@ JobField: TypeAlias = Annotated[Any, PlainValidator(lambda job: job, json_schema
 """A job, read where its digest has not been seen before."""
 
 
+def _tenant_name(value: str) -> str:
+    if not is_tenant_name(value):
+        raise PydanticCustomError(
+            "tenant",
+            "A tenant has up to 128 letters, digits and . _ - @ : / +, a letter or digit first",
+        )
+    return value
+
+
+TenantName: TypeAlias = Annotated[
+    str,
+    StringConstraints(strict=True, max_length=_TENANT_LENGTH),
+    AfterValidator(_tenant_name),
+]
+
+
 class OfferedDeviceIn(WireIn):
     """A card, or a slice of one, that the job could get now."""
 
@@ -61,6 +77,12 @@ class OfferedDeviceIn(WireIn):
         )
 
 
+def _told_apart(devices: tuple[OfferedDeviceIn, ...]) -> tuple[OfferedDeviceIn, ...]:
+    if len({one.id for one in devices}) < len(devices):
+        raise PydanticCustomError("repeated", "Each device should have an id of its own")
+    return devices
+
+
 class AdmitRequest(WireIn):
     """May this job start? Its job, or its launch in its framework's own words."""
 
@@ -71,8 +93,8 @@ class AdmitRequest(WireIn):
     )
     cluster: Name | None = None
     queue: Name | None = Field(default=None, description="The partition or queue.")
-    tenant: Annotated[str, StringConstraints(strict=True, max_length=_TENANT_LENGTH)] | None = (
-        Field(default=None, description="Another's than the token's needs `admit:any_tenant`.")
+    tenant: TenantName | None = Field(
+        default=None, description="Another's than the token's needs `admit:any_tenant`."
     )
     submitter: Name | None = Field(default=None, description="Who sent the job to the scheduler.")
     external_id: Name | None = Field(
@@ -83,7 +105,11 @@ class AdmitRequest(WireIn):
     dry_run: Flag = Field(default=False, description="Nothing is stored.")
     mode: Mode | None = Field(default=None, description="Where the policy lets the caller choose.")
     devices: (
-        Annotated[tuple[OfferedDeviceIn, ...], Field(min_length=1, max_length=MAX_DEVICES_OFFERED)]
+        Annotated[
+            tuple[OfferedDeviceIn, ...],
+            Field(min_length=1, max_length=MAX_DEVICES_OFFERED),
+            AfterValidator(_told_apart),
+        ]
         | None
     ) = Field(default=None, description="What the job could get now: cards, slices.")
     node_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_NODE_LABELS)] | None = (
@@ -105,20 +131,23 @@ class AdmitRequest(WireIn):
                 "misplaced",
                 "hardware goes with a launch; a job names its cards in job.hardware",
             )
-        if self.tenant is not None and not is_tenant_name(self.tenant):
-            raise PydanticCustomError(
-                "tenant",
-                "A tenant has up to 128 letters, digits and . _ - @ : / +, a letter or digit first",
-            )
-        ids = [one.id for one in self.devices or ()]
-        if len(set(ids)) < len(ids):
-            raise PydanticCustomError("repeated", "Each of devices should have an id of its own")
         return self
 
-    @cached_property
+    @property
     def subject_digest(self) -> str:
         """SHA-256 of what the peak depends on, however its keys were ordered."""
-        return digest_of(canonical(self._subject))
+        return self.subject_measures[0]
+
+    @property
+    def characters(self) -> int:
+        """How long what the peak depends on is, as JSON."""
+        return self.subject_measures[1]
+
+    @cached_property
+    def subject_measures(self) -> tuple[str, int]:
+        """``subject_digest`` and ``characters``, of one text that is not kept."""
+        text = canonical(self._subject)
+        return digest_of(text), len(text)
 
     @cached_property
     def inputs_digest(self) -> str:

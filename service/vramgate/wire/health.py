@@ -1,6 +1,17 @@
 """The answers to "are you alive" and "can you work"."""
 
+from enum import StrEnum
+
 from pydantic import BaseModel
+
+
+class CheckName(StrEnum):
+    """What is looked at."""
+
+    SERVICE = "service"
+    CATALOG = "catalog"
+    DATABASE = "database"
+    JOURNAL = "journal"
 
 
 class Health(BaseModel):
@@ -12,7 +23,7 @@ class Health(BaseModel):
 class ReadinessCheck(BaseModel):
     """One thing that must hold before the service can answer."""
 
-    name: str
+    name: CheckName
     passed: bool
     detail: str
 

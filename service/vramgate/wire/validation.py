@@ -132,13 +132,13 @@ def _holds(value: object, part: str | int) -> bool:
 
 
 def _without_other_branches(fields: list[FieldError]) -> list[FieldError]:
-    """Drop "must be text" about an object whose own fields are at fault: the object was meant."""
+    """Drop what is said of a whole whose own parts are at fault: "must be text", "too few items"."""
     parents = {parent for field in fields for parent in _ancestors(field.pointer)}
     return [
         field
         for field in fields
         if field.pointer not in parents
-        or not field.code.endswith(("_type", "literal_error", "enum"))
+        or not field.code.endswith(("_type", "literal_error", "enum", "too_short"))
     ]
 
 

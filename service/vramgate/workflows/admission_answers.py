@@ -13,6 +13,7 @@ from vramgate.changes.change import FittingChange
 from vramgate.costmodel.breakdown import EstimateWarning
 from vramgate.costmodel.coefficients import MODEL_VERSION
 from vramgate.launch.draft import UnknownField
+from vramgate.reporter.redaction import masked
 from vramgate.units import format_gib
 from vramgate.wire.admissions import (
     AdmissionAnswer,
@@ -39,9 +40,9 @@ def admission_answer(
         decision=ruling.decision,
         mode=ruling.mode,
         reason_code=ruling.reason_code,
-        message=one_line(reasons[0].message),
+        message=_shown(reasons[0]),
         reasons=[
-            ReasonAnswer(code=one.code, message=one_line(one.message), evidence=dict(one.evidence))
+            ReasonAnswer(code=one.code, message=_shown(one), evidence=dict(one.evidence))
             for one in reasons
         ],
         peak=None if memory is None or check is None else peak_answer(memory, check),
@@ -58,6 +59,11 @@ def admission_answer(
         model_version=MODEL_VERSION,
         inputs_digest=inputs_digest,
     )
+
+
+def _shown(reason: Reason) -> str:
+    # Masked before it is cut: half a secret has the form of none.
+    return one_line(masked(reason.message))
 
 
 def _evidence_reason(admission: Admission) -> Reason:
@@ -103,17 +109,28 @@ def _gap_sentence(admission: Admission, gap: Gap) -> str:
     needs = ""
     if finding.memory is not None:
         needs = f"Needs {format_gib(int(finding.memory.peak.required_bytes))} a device. "
-    if gap is Gap.UNKNOWN_CAPACITY:
-        return f"{needs}Nobody said which card it gets: say hardware.accelerator."
     failure = finding.failure
     if failure is None:
-        return _WITHOUT_FAILURE[gap]
-    message = failure.message if failure.message.endswith((".", "?")) else f"{failure.message}."
+        return f"{needs}{_WITHOUT_FAILURE[gap]}"
+    message = _sentence(failure.message)
     lead = "Invalid job: " if gap is Gap.INVALID_JOB else ""
-    return f"{lead}{message} {needs}{failure.hint}".strip()
+    hint = _sentence(failure.hint)
+    return f"{lead}{message if lead else _capital(message)} {needs}{_capital(hint)}".strip()
+
+
+def _sentence(text: str) -> str:
+    return text if not text or text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _capital(text: str) -> str:
+    if "_" in text.partition(" ")[0]:
+        # A field is called what it is called.
+        return text
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 _WITHOUT_FAILURE = {
+    Gap.UNKNOWN_CAPACITY: "Nobody said which card it gets: say hardware.accelerator.",
     Gap.OUT_OF_TIME: "Not checked: there was no time left.",
     Gap.INCOMPLETE_LAUNCH: "The launch does not say all that its peak depends on.",
 }
@@ -143,9 +160,16 @@ def _figures(admission: Admission) -> dict[str, object]:
 
 
 def _devices(admission: Admission, risk: float) -> list[DeviceAnswer] | None:
-    if not admission.subject.devices:
+    offered, verdicts = admission.subject.devices, admission.finding.devices
+    if not offered:
         return None
-    return [_device(one, risk) for one in admission.finding.devices]
+    # A job that cannot be estimated can be estimated on none of them.
+    failure = admission.finding.failure
+    why = "" if failure is None else failure.message
+    without = (
+        DeviceVerdict(id=one.id, accelerator=None, check=None, problem=why) for one in offered
+    )
+    return [_device(one, risk) for one in verdicts or without]
 
 
 def _device(one: DeviceVerdict, risk: float) -> DeviceAnswer:

@@ -15,7 +15,7 @@ from anyio import to_thread
 from cachetools import LRUCache
 
 from vramgate.access import Caller, Scope
-from vramgate.admission.policy import DEFAULT_POLICY, AdmissionPolicy
+from vramgate.admission.policy import DEFAULT_POLICY, AdmissionPolicy, CapacityMap, Terms
 from vramgate.admission.record import KeptDecision
 from vramgate.admission.ruling import Wish
 from vramgate.authentication.report_tokens import new_report_token
@@ -31,6 +31,7 @@ from vramgate.workflows.read_question import Subject, read_subject, unread_launc
 from vramgate.workflows.record_decisions import DecisionIntake, Kept
 from vramgate.workflows.tenant_catalogs import TenantCatalogs
 from vramgate.workflows.tenant_policies import TenantPolicies
+from vramgate.workflows.turns import Turns
 from vramgate.workflows.worked_answers import (
     WorkedAnswer,
     kept_decision,
@@ -38,8 +39,10 @@ from vramgate.workflows.worked_answers import (
     worked_answer,
 )
 
-REMEMBERED = 4096
-"""Jobs under policies; some ten kilobytes each."""
+REMEMBERED_CHARACTERS = 2**26
+"""Of questions, and as many of answers under policies; in memory both take some three times as much."""
+USUAL_CHARACTERS = 2**14
+"""What one counts at least: there are never more than 4 096 of them."""
 RECORD_SECONDS = 0.25
 """How long an answer waits for its commit; a commit takes some milliseconds, many at once some tens."""
 LONG_TEXT = 2**16
@@ -83,6 +86,22 @@ class _Search:
         return not self.was_cut
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question with all that its answer follows from."""
+
+    request: AdmitRequest
+    subject: Subject
+    terms: Terms
+    capacity: CapacityMap
+    catalogs: Catalogs
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it apart from questions that have another answer."""
+        return self.request.inputs_digest, self.terms, id(self.catalogs), id(self.subject)
+
+
 class Admissions:
     """Answers questions; what it needs is given to it open, and stays its giver's to close."""
 
@@ -103,8 +122,13 @@ class Admissions:
         self._intake = intake
         self._signing_keys = signing_keys
         self._now = now
-        self._subjects: LRUCache[tuple[str, str], Subject] = LRUCache(REMEMBERED)
-        self._worked: LRUCache[tuple[object, ...], WorkedAnswer] = LRUCache(REMEMBERED)
+        self._subjects: LRUCache[tuple[str, str], Subject] = LRUCache(
+            REMEMBERED_CHARACTERS, lambda one: max(USUAL_CHARACTERS, one.characters)
+        )
+        self._worked: LRUCache[tuple[object, ...], WorkedAnswer] = LRUCache(
+            REMEMBERED_CHARACTERS, lambda one: max(USUAL_CHARACTERS, one.characters)
+        )
+        self._turns = Turns()
 
     async def answer(self, request: AdmitRequest, caller: Caller, deadline: Deadline) -> str:
         """Return the answer as JSON, once the decision is committed or on disk.
@@ -127,7 +151,8 @@ class Admissions:
         return worked.text_for(
             decision.decision_id,
             recorded=kept is Kept.STORED,
-            token=self._token(decision, ends),
+            # Of what is kept nowhere there is nothing to report under.
+            token=None if kept is Kept.LOST else self._token(decision, ends),
             ends=ends,
         )
 
@@ -138,6 +163,7 @@ class Admissions:
         # A job of another shape is refused whatever the time; reading one takes no waiting.
         subject = self._read(tenant, request, {}) if request.launch is None else None
         policy = self._policies.known(tenant) or DEFAULT_POLICY
+        catalogs = self._catalogs.site
         try:
             async with asyncio.timeout(deadline.seconds):
                 policy = await self._policies.of(tenant)
@@ -147,49 +173,47 @@ class Admissions:
                 catalogs = (await self._catalogs.of(tenant)).catalogs
                 if subject is None:
                     subject = await self._launched(request, tenant)
-                return policy, self._work(request, subject, policy, catalogs, now, deadline)
+                terms = terms_of(policy, request, subject, catalogs.models, now)
+                question = _Question(request, subject, terms, policy.capacity, catalogs)
+                return policy, await self._worked_out(question, deadline)
         except TimeoutError:
             why = "Not checked: there was no time left."
         except DatabaseUnavailableError as error:
             why = f"Not checked: {error.message.rstrip('.')}."
         subject = subject or unread_launch(request)
-        terms = terms_of(policy, request, subject, now)
+        terms = terms_of(policy, request, subject, catalogs.models, now)
         return policy, unchecked_answer(request, subject, terms, why)
 
-    def _work(
-        self,
-        request: AdmitRequest,
-        subject: Subject,
-        policy: AdmissionPolicy,
-        catalogs: Catalogs,
-        now: datetime,
-        deadline: Deadline,
-    ) -> WorkedAnswer:
-        terms = terms_of(policy, request, subject, now)
-        key = (request.inputs_digest, terms, id(catalogs), id(subject))
-        known = self._worked.get(key)
+    async def _worked_out(self, question: _Question, deadline: Deadline) -> WorkedAnswer:
+        known = self._worked.get(question.key)
         if known is not None:
             return known
+        async with self._turns.one(within_seconds=deadline.seconds):
+            return self._worked.get(question.key) or self._work(question, deadline)
+
+    def _work(self, question: _Question, deadline: Deadline) -> WorkedAnswer:
+        request = question.request
         search = _Search(until=deadline.at - deadline.seconds * (1 - SUGGESTION_SHARE))
         done = admit_job(
-            subject,
-            terms,
+            question.subject,
+            question.terms,
             Wish(mode=request.mode, break_glass=request.break_glass),
-            capacity=policy.capacity,
-            catalogs=catalogs,
+            capacity=question.capacity,
+            catalogs=question.catalogs,
             may_go_on=search.may_go_on,
         )
-        worked = worked_answer(request, done, catalogs)
-        if not search.was_cut:
-            self._worked[key] = worked
+        worked = worked_answer(request, done, question.catalogs)
+        if not search.was_cut and worked.characters <= REMEMBERED_CHARACTERS:
+            self._worked[question.key] = worked
         return worked
 
     def _read(self, tenant: str, request: AdmitRequest, stored: Mapping[str, str]) -> Subject:
-        key = (tenant, request.inputs_digest)
-        subject = self._subjects.get(key)
-        if subject is None:
-            subject = read_subject(request, stored)
-            self._subjects[key] = subject
+        subject = self._subjects.get((tenant, request.inputs_digest))
+        return subject or self._remember(tenant, request, read_subject(request, stored))
+
+    def _remember(self, tenant: str, request: AdmitRequest, subject: Subject) -> Subject:
+        if subject.characters <= REMEMBERED_CHARACTERS:
+            self._subjects[tenant, request.inputs_digest] = subject
         return subject
 
     async def _launched(self, request: AdmitRequest, tenant: str) -> Subject:
@@ -198,8 +222,11 @@ class Admissions:
             return known or self._read(tenant, request, {})
         named = {"launch": request.launch.model_dump(include={"files"})}
         stored = await files_named(self._database, tenant, named)
-        read = partial(self._read, tenant, request, stored)
-        return await to_thread.run_sync(read) if _length(request) > LONG_TEXT else read()
+        if request.characters + sum(map(len, stored.values())) <= LONG_TEXT:
+            return self._read(tenant, request, stored)
+        # What is remembered is changed by this thread alone.
+        subject = await to_thread.run_sync(partial(read_subject, request, stored))
+        return self._remember(tenant, request, subject)
 
     def _token(self, decision: KeptDecision, ends: datetime) -> str | None:
         keys = self._signing_keys.current()
@@ -230,12 +257,3 @@ def _tenant(request: AdmitRequest, caller: Caller) -> str:
         ],
         scope=Scope.ADMIT_ANY_TENANT.value,
     )
-
-
-def _length(request: AdmitRequest) -> int:
-    launch = request.launch
-    if launch is None:
-        return 0
-    texts = (launch.command, launch.script, launch.manifest, launch.config)
-    files = [text for text in (launch.files or {}).values() if isinstance(text, str)]
-    return sum(len(text) for text in (*texts, *files) if isinstance(text, str))

@@ -21,6 +21,7 @@ from vramgate.calibration.capacity import CapacityCheck, check_capacity
 from vramgate.catalog.site import Catalogs
 from vramgate.changes.change import FittingChange
 from vramgate.changes.fitting import fitting_changes
+from vramgate.changes.trials import Trial
 from vramgate.costmodel.breakdown import Assumption, MemoryEstimate
 from vramgate.costmodel.estimate import estimate_memory
 from vramgate.errors import DomainError, UnknownNameError
@@ -31,6 +32,8 @@ from vramgate.workflows.read_launch import at_launch
 from vramgate.workflows.read_question import Subject
 
 MOST_SUGGESTIONS = 3
+_FIGURES = frozenset({"/job/hardware/occupied_bytes", "/job/hardware/device_memory_bytes"})
+"""Of an offered device they say that others hold more than it has, or it more than its like."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +81,34 @@ def admit_job(
     """Return the decision on a job under a policy's terms; ``may_go_on`` may cut suggestions short."""
     finding = find_evidence(subject, terms, capacity=capacity, catalogs=catalogs)
     ruling = ruling_of(finding.evidence, terms, wish)
-    suggestions: tuple[FittingChange, ...] = ()
-    probability = finding.evidence.oom_probability
-    if probability is not None and probability > terms.risk and finding.said is not None:
-        suggestions = fitting_changes(
-            finding.said,
-            models=catalogs.models,
-            accelerators=catalogs.accelerators,
-            risk=terms.risk,
-            most=MOST_SUGGESTIONS,
-            may_go_on=may_go_on,
-        )
     return Admission(
-        subject=subject, terms=terms, finding=finding, ruling=ruling, suggestions=suggestions
+        subject=subject,
+        terms=terms,
+        finding=finding,
+        ruling=ruling,
+        suggestions=_suggestions(finding, terms, catalogs, may_go_on),
+    )
+
+
+def _suggestions(
+    finding: Finding, terms: Terms, catalogs: Catalogs, may_go_on: Callable[[], bool]
+) -> tuple[FittingChange, ...]:
+    """Return what would fit instead of a job that is too likely to run out of memory."""
+    said, resolved = finding.said, finding.resolved
+    memory, check = finding.memory, finding.check
+    probability = finding.evidence.oom_probability
+    if probability is None or probability <= terms.risk:
+        return ()
+    if said is None or resolved is None or memory is None or check is None:
+        return ()
+    return fitting_changes(
+        said,
+        models=catalogs.models,
+        accelerators=catalogs.accelerators,
+        risk=terms.risk,
+        most=MOST_SUGGESTIONS,
+        may_go_on=may_go_on,
+        base=Trial(edits=(), said=said, resolved=resolved, memory=memory, check=check),
     )
 
 
@@ -101,8 +119,9 @@ def find_evidence(
     description = subject.description
     if description is None:
         return _nothing(subject.gap or Gap.INCOMPLETE_LAUNCH, subject.failure)
+    names_all = bool(subject.devices) and all(one.accelerator for one in subject.devices)
     placed = None
-    if description.hardware.accelerator is None and not subject.devices:
+    if description.hardware.accelerator is None and not names_all:
         placed = placed_card(subject.place, capacity)
     if placed is not None:
         hardware = replace(description.hardware, accelerator=str(placed.value))
@@ -196,10 +215,11 @@ def _held(
     hardware: HardwareDescription = device.hardware(description.hardware)
     try:
         return _estimated(replace(description, hardware=hardware), (), terms, catalogs)
-    except UnknownNameError as error:
-        if not _is_about_card(error):
+    except DomainError as error:
+        gap = _gap_of_device(error)
+        if gap is None:
             raise
-        return _nothing(Gap.UNKNOWN_ACCELERATOR, error)
+        return _nothing(gap, error)
 
 
 def _refused(
@@ -224,6 +244,14 @@ def _refused(
     return replace(
         finding, evidence=_evidence(None, Gap.UNKNOWN_ACCELERATOR, unknown), failure=failure
     )
+
+
+def _gap_of_device(error: DomainError) -> Gap | None:
+    """Return what is not known where only the device is at fault; None where it is the job."""
+    if isinstance(error, UnknownNameError):
+        return Gap.UNKNOWN_ACCELERATOR if _is_about_card(error) else None
+    faults = {one.pointer for one in error.fields}
+    return Gap.UNKNOWN_CAPACITY if faults and faults <= _FIGURES else None
 
 
 def _is_about_card(error: UnknownNameError) -> bool:

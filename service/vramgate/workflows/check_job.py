@@ -14,6 +14,7 @@ from vramgate.wire.admissions import AdmissionAnswer, AdmitRequest
 from vramgate.workflows.admission_answers import admission_answer
 from vramgate.workflows.admission_terms import terms_of
 from vramgate.workflows.admit_job import Admission, admit_job, always
+from vramgate.workflows.launch_secrets import hidden, secrets_in
 from vramgate.workflows.read_question import read_subject, unread_launch
 
 
@@ -65,7 +66,7 @@ def check_job(
     subject = read_subject(request, {}) if has_time() else unread_launch(request)
     admission = admit_job(
         subject,
-        overrides.over(terms_of(policy, request, subject, now)),
+        overrides.over(terms_of(policy, request, subject, catalogs.models, now)),
         Wish(
             mode=request.mode if overrides.mode is None else None, break_glass=request.break_glass
         ),
@@ -76,5 +77,5 @@ def check_job(
     answer = admission_answer(
         admission, calibration=UNCALIBRATED, inputs_digest=request.inputs_digest
     )
-    shown = masked_everywhere(answer.model_dump(mode="json"))
+    shown = hidden(masked_everywhere(answer.model_dump(mode="json")), secrets_in(request))
     return CheckedJob(answer=AdmissionAnswer.model_validate(shown), admission=admission)

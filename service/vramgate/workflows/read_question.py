@@ -11,10 +11,11 @@ from vramgate.admission.ruling import Wish
 from vramgate.errors import DomainError
 from vramgate.jobs.description import JobDescription
 from vramgate.launch.draft import ParsedLaunch, Place
-from vramgate.reporter.redaction import masked_everywhere
+from vramgate.reporter.redaction import masked_everywhere, without_secret_names
 from vramgate.wire.admissions import AdmitRequest
 from vramgate.wire.job import JobIn
 from vramgate.wire.validation import ValidationFailedError, validated
+from vramgate.workflows.launch_secrets import hidden, secrets_in
 from vramgate.workflows.read_launch import (
     IncompleteLaunchError,
     hardware_said,
@@ -37,6 +38,8 @@ class Subject:
     """Where it is to run, in the site's own words."""
     document: Mapping[str, Any]
     """What a replay needs, without secrets."""
+    characters: int = 0
+    """Of the question it was read from, and of the files it names."""
 
 
 def read_subject(request: AdmitRequest, stored: Mapping[str, str]) -> Subject:
@@ -46,20 +49,34 @@ def read_subject(request: AdmitRequest, stored: Mapping[str, str]) -> Subject:
         ValidationFailedError: the job has another shape, or a file of the launch is not stored.
     """
     subject = _of_job(request) if request.launch is None else _of_launch(request, stored)
-    devices = tuple(one.to_domain() for one in request.devices or ())
     place = Place(
         queue=request.queue or subject.place.queue,
         node_labels={**subject.place.node_labels, **(request.node_labels or {})},
     )
+    return replace(
+        subject,
+        devices=tuple(one.to_domain() for one in request.devices or ()),
+        place=place,
+        document=_whole_document(request, subject.document, place),
+        characters=request.characters + sum(map(len, stored.values())),
+    )
+
+
+def _whole_document(
+    request: AdmitRequest, asked: Mapping[str, Any], place: Place
+) -> Mapping[str, Any]:
+    """Return what a replay needs, without secrets; ``asked`` is what was read of job or launch."""
     offered = [one.model_dump(mode="json", exclude_none=True) for one in request.devices or ()]
     document = {
-        **subject.document,
+        **asked,
+        # A config.json is its author's own: fields of it that no estimate reads may hold anything.
+        "job": without_secret_names(asked["job"]),
         "devices": offered or None,
         "place": _shown(place),
         "wish": _shown_wish(request),
     }
-    masked: Any = masked_everywhere(document)
-    return replace(subject, devices=devices, place=place, document=masked)
+    masked: Any = hidden(masked_everywhere(document), secrets_in(request))
+    return dict(masked)
 
 
 def unread_launch(request: AdmitRequest) -> Subject:
@@ -71,6 +88,7 @@ def unread_launch(request: AdmitRequest) -> Subject:
     return Subject(
         description=None,
         gap=Gap.OUT_OF_TIME,
+        devices=tuple(one.to_domain() for one in request.devices or ()),
         place=place,
         document={**document, "place": _shown(place), "wish": _shown_wish(request)},
     )

@@ -38,6 +38,8 @@ MOST_WAITING_ROWS = 5_000
 """Several seconds of questions; beyond it the journal takes them."""
 WRITE_SECONDS = 3.0
 """A commit takes milliseconds. One that takes this long hangs, and would hold up all that follow."""
+FAIR_SECONDS = 0.05
+"""A bound that a commit overruns for no fault of the database says nothing of it."""
 REPLAY_SECONDS = 5.0
 """The same for a batch of the journal, of which nobody waits for an answer."""
 PROBE_SECONDS = 1.0
@@ -167,7 +169,8 @@ class DecisionIntake:
                 await self._writer.submit(decision)
         except TimeoutError:
             # It may be stored after all; then the journal brings it a second time, which is nothing.
-            self._outage.add_overrun()
+            if within_seconds >= FAIR_SECONDS:
+                self._outage.add_overrun()
         except DatabaseUnavailableError as error:
             self._outage.begin(error.message)
         except (OverloadedError, StoppingError):

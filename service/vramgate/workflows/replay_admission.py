@@ -18,6 +18,7 @@ from vramgate.persistence.engine import Database
 from vramgate.wire.admissions import AdmissionAnswer
 from vramgate.wire.replays import ACTIVE, DecidedAnswer, ReplayAnswer
 from vramgate.workflows.admission_answers import admission_answer
+from vramgate.workflows.admission_terms import model_asked
 from vramgate.workflows.admit_job import admit_job
 from vramgate.workflows.read_question import kept_subject, kept_wish
 from vramgate.workflows.show_policy import active_state, find_state
@@ -68,7 +69,7 @@ async def replay_admission(
 def _again(found: StoredDecision, policy: AdmissionPolicy, catalogs: Catalogs) -> AdmissionAnswer:
     document: Mapping[str, Any] = json.loads(found.subject)
     subject = kept_subject(document)
-    name = None if subject.description is None else subject.description.model.name
+    name = model_asked(policy, subject, catalogs.models)
     done = admit_job(
         subject,
         # As of the moment it was asked: what a policy said only for a while, it said then.

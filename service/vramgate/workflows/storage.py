@@ -9,7 +9,7 @@ from typing import Self
 from anyio import to_thread
 
 from vramgate.errors import DomainError
-from vramgate.persistence.engine import Database, DatabaseUnavailableError
+from vramgate.persistence.engine import Database, DatabaseUnavailableError, make_folder
 from vramgate.persistence.idempotency import forget_expired
 from vramgate.persistence.launch_files import forget_unsent
 from vramgate.persistence.migrate import SchemaOutdatedError, is_behind, migrate, revision_of
@@ -20,6 +20,8 @@ from vramgate.workflows.launch_files import KEPT_FOR
 UPKEEP_SECONDS = 3600.0
 CHECK_SECONDS = 2.0
 """How long a readiness check waits for the database."""
+END_SECONDS = 2.0
+"""How long the service's end waits for upkeep under way, which takes a moment."""
 
 _log = logger("vramgate.storage")
 
@@ -29,9 +31,11 @@ async def bring_up_to_date(database: Database) -> None:
 
     Raises:
         SchemaOutdatedError: PostgreSQL lacks something this version needs.
+        InvalidDatabaseUrlError: the SQLite file cannot be made or written.
         DatabaseUnavailableError: the database does not answer.
     """
     if database.is_sqlite:
+        make_folder(database.url)
         found = await revision_of(database) if database.has_file else None
         if is_behind(found):
             address = database.url.render_as_string(hide_password=False)
@@ -93,10 +97,16 @@ class Upkeep:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Stop once what is under way is done: cut off, a connection would stay open."""
+        """Stop once what is under way is done: cut off, a connection would stay open.
+
+        A server that hangs is not waited for; SQLite ends a wait by itself.
+        """
         self._stop.set()
-        if self._task is not None:
-            await self._task
+        if self._task is None:
+            return
+        await asyncio.wait({self._task}, timeout=None if self._database.is_sqlite else END_SECONDS)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while not self._stop.is_set():

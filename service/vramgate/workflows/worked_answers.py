@@ -14,13 +14,14 @@ from vramgate.admission.ruling import Wish, ruling_of
 from vramgate.calibration.versions import UNCALIBRATED
 from vramgate.catalog.site import Catalogs
 from vramgate.costmodel.coefficients import MODEL_VERSION
-from vramgate.errors import DomainError
+from vramgate.errors import DomainError, shortened
 from vramgate.json_text import canonical, digest_of
 from vramgate.persistence.identifiers import time_ordered_id
-from vramgate.reporter.redaction import masked_everywhere
-from vramgate.wire.admissions import AdmitRequest
+from vramgate.reporter.redaction import masked, masked_everywhere
+from vramgate.wire.admissions import MAX_NAME, AdmitRequest
 from vramgate.workflows.admission_answers import admission_answer
 from vramgate.workflows.admit_job import Admission, Finding
+from vramgate.workflows.launch_secrets import hidden, secrets_in
 from vramgate.workflows.read_question import Subject
 
 _OF_THE_ANSWER = (
@@ -49,6 +50,12 @@ class WorkedAnswer:
     subject: Subject | None = None
     """As ``catalogs``."""
 
+    @property
+    def characters(self) -> int:
+        """How long the answer is, what is kept of it, and the question it holds on to."""
+        held = 0 if self.subject is None else self.subject.characters
+        return len(self.text) + len(self.row["subject"]) + len(self.row["answer"]) + held
+
     def text_for(
         self, decision_id: str, *, recorded: bool, token: str | None, ends: datetime | None
     ) -> str:
@@ -75,7 +82,7 @@ def worked_answer(
 ) -> WorkedAnswer:
     """Return the answer of an admission, with nothing secret in it."""
     answer = admission_answer(done, calibration=UNCALIBRATED, inputs_digest=request.inputs_digest)
-    shown: Any = masked_everywhere(answer.model_dump(mode="json"))
+    shown: Any = hidden(masked_everywhere(answer.model_dump(mode="json")), secrets_in(request))
     subject = canonical(done.subject.document)
     kept = canonical({name: shown[name] for name in _OF_THE_ANSWER})
     check, resolved = done.finding.check, done.finding.resolved
@@ -87,9 +94,9 @@ def worked_answer(
         "oom_probability": done.finding.evidence.oom_probability,
         "required_bytes": shown["peak"] and shown["peak"]["required_bytes"],
         "usable_bytes": None if check is None else check.usable_bytes,
-        "model": None if resolved is None else resolved.model_name,
+        "model": None if resolved is None else _as_name(resolved.model_name),
         "accelerator": shown["capacity"] and shown["capacity"]["accelerator"],
-        "queue": done.subject.place.queue,
+        "queue": _as_name(done.subject.place.queue),
         "policy_version": done.terms.policy_version,
         "calibration_version": UNCALIBRATED.version,
         "model_version": MODEL_VERSION,
@@ -98,7 +105,7 @@ def worked_answer(
         "subject": subject,
         "answer_digest": digest_of(kept),
         "answer": kept,
-        "break_glass": request.break_glass if done.ruling.broke_glass else None,
+        "break_glass": _why(request) if done.ruling.broke_glass else None,
     }
     return WorkedAnswer(
         text=_json(shown), row=row, terms=done.terms, catalogs=catalogs, subject=done.subject
@@ -135,17 +142,20 @@ def kept_decision(
         tenant=tenant,
         decided_at=now,
         caller=caller,
-        cluster=request.cluster,
+        cluster=_as_name(request.cluster),
         channel=request.channel,
-        submitter=request.submitter,
+        submitter=_as_name(request.submitter),
         external_id=request.external_id,
         **worked.row,
     )
 
 
 def _identity(request: AdmitRequest, tenant: str, worked: WorkedAnswer) -> dict[str, str | None]:
-    """Return all that the decision follows from; of the terms, what a policy leaves to the moment."""
-    exemption = worked.terms.exemption
+    """Return all that the decision follows from; of the terms, what a policy leaves to the moment.
+
+    A site's own models and cards have no version: what came of them stands for it.
+    """
+    exemption, row = worked.terms.exemption, worked.row
     return {
         "tenant": tenant,
         "cluster": request.cluster,
@@ -156,8 +166,23 @@ def _identity(request: AdmitRequest, tenant: str, worked: WorkedAnswer) -> dict[
         "exemption": None if exemption is None else exemption.name,
         "calibration": UNCALIBRATED.version,
         "model": MODEL_VERSION,
-        "verdict": worked.row["verdict"],
+        "verdict": row["verdict"],
+        "required_bytes": _as_text(row["required_bytes"]),
+        "usable_bytes": _as_text(row["usable_bytes"]),
     }
+
+
+def _as_text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _why(request: AdmitRequest) -> str | None:
+    return None if request.break_glass is None else masked(request.break_glass)
+
+
+def _as_name(text: str | None) -> str | None:
+    """Return a name that a caller, a config or a launch may have given, as it is listed."""
+    return None if text is None else shortened(masked(text), MAX_NAME)
 
 
 def _json(value: object) -> str:

@@ -9,7 +9,7 @@ from vramgate import __version__
 from vramgate.api.dependencies import tenant_catalogs_of
 from vramgate.api.problems import problem_answers
 from vramgate.persistence.engine import Database
-from vramgate.wire.health import Health, Readiness, ReadinessCheck
+from vramgate.wire.health import CheckName, Health, Readiness, ReadinessCheck
 from vramgate.workflows.record_decisions import DecisionIntake
 from vramgate.workflows.storage import trouble_of
 
@@ -38,9 +38,18 @@ async def readyz(
     verbose: Annotated[
         str | None, Query(max_length=8, description="Tell each check; the value does not matter.")
     ] = None,
+    exclude: Annotated[
+        list[CheckName] | None,
+        Query(max_length=len(CheckName), description="Checks that are not made; may be repeated."),
+    ] = None,
 ) -> Readiness:
-    """Answer 200 where every check passes and 503 where one does not."""
-    checks = [*_checks(request), await _database_check(request), *_journal_checks(request)]
+    """Answer 200 where every check passes and 503 where one does not.
+
+    Admissions go on while the database is away: whoever sends them here by this answer asks with
+    `?exclude=database`, or no replica is left to ask.
+    """
+    left_out = frozenset(exclude or ())
+    checks = [one for one in await _made(request, left_out) if one.name not in left_out]
     is_ready = all(check.passed for check in checks)
     if not is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
@@ -49,11 +58,19 @@ async def readyz(
     )
 
 
+async def _made(request: Request, left_out: frozenset[CheckName]) -> list[ReadinessCheck]:
+    """Make the checks; the database, which may take its time, is not asked for nothing."""
+    checks = _checks(request)
+    if CheckName.DATABASE not in left_out:
+        checks.append(await _database_check(request))
+    return [*checks, *_journal_checks(request)]
+
+
 async def _database_check(request: Request) -> ReadinessCheck:
     database: Database | None = getattr(request.app.state, "database", None)
     trouble = "not opened yet" if database is None else await trouble_of(database)
     kind = "" if database is None else database.url.get_backend_name()
-    return ReadinessCheck(name="database", passed=trouble is None, detail=trouble or kind)
+    return ReadinessCheck(name=CheckName.DATABASE, passed=trouble is None, detail=trouble or kind)
 
 
 def _journal_checks(request: Request) -> list[ReadinessCheck]:
@@ -73,7 +90,7 @@ def _journal_checks(request: Request) -> list[ReadinessCheck]:
     words = [f"{number:,} {name}" for name, number in numbers.items()]
     if state.database_away:
         words.append("database away")
-    return [ReadinessCheck(name="journal", passed=True, detail=", ".join(words))]
+    return [ReadinessCheck(name=CheckName.JOURNAL, passed=True, detail=", ".join(words))]
 
 
 def _checks(request: Request) -> list[ReadinessCheck]:
@@ -82,12 +99,12 @@ def _checks(request: Request) -> list[ReadinessCheck]:
     models, cards = len(catalogs.models.entries), len(catalogs.accelerators.entries)
     return [
         ReadinessCheck(
-            name="service",
+            name=CheckName.SERVICE,
             passed=is_serving,
             detail=f"vramgate {__version__}" if is_serving else "starting or stopping",
         ),
         ReadinessCheck(
-            name="catalog",
+            name=CheckName.CATALOG,
             passed=models > 0 and cards > 0,
             detail=f"{models} models, {cards} accelerators",
         ),

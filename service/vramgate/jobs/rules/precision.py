@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from vramgate.costmodel.job import Dtype, MethodKind, OptimizerName
+from vramgate.jobs.method import ADAPTER_KINDS
 from vramgate.jobs.number_formats import HALVES
 from vramgate.jobs.optimizer import PROJECTED
 from vramgate.jobs.rules.case import Case, Finding
@@ -53,8 +54,12 @@ def mixed_halves(case: Case) -> Iterator[Finding]:
             hint="write one of them for both",
             value=f"{weights.value}, {compute.value}",
         )
-    gradients = case.said.precision.gradients
-    if gradients in HALVES and compute in HALVES and gradients is not compute:
+    gradients, method = case.said.precision.gradients, case.job.method
+    # A trained tensor's gradient has its format, and adapters may have one of their own.
+    is_adapters = method.kind in ADAPTER_KINDS and gradients is method.adapter_dtype
+    if is_adapters or gradients is None or gradients is compute:
+        return
+    if gradients in HALVES and compute in HALVES:
         yield Finding(
             field="precision/gradients",
             code="conflict",
