@@ -101,7 +101,11 @@ def test_eager_attention_becomes_sdpa_where_transformers_has_it() -> None:
 
 def test_eager_attention_of_gemma_2_becomes_flash_attention_on_cards_that_have_it() -> None:
     """Transformers refuses sdpa for it from 5.24 on; flash-attn needs Ampere."""
-    gemma = {"model": {"name": "google/gemma-2-9b"}, "attention": "eager"}
+    gemma = {
+        "model": {"name": "google/gemma-2-9b"},
+        "attention": "eager",
+        "sequence_length": 2048,
+    }
     job = on_card_for(a_full_job(**gemma), attention="flash_attention_2")
     change = of_kind(changes_of(job), ChangeKind.ATTENTION)
     assert values(change) == {"attention": ("eager", "flash_attention_2")}

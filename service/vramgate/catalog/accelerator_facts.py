@@ -128,8 +128,8 @@ class Accelerator:
 
     @property
     def most_bytes(self) -> int:
-        """What no card of this name can have more than: variants differ by a factor of two (A100)."""
-        return 2 * self._largest * 102 // 100
+        """What no card of this name has more than: variants differ by a factor of two, units by a thousand."""
+        return 4 * self._largest
 
     @property
     def _largest(self) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
 """How long all connections together may take to be closed; PostgreSQL's part in it takes milliseconds."""
 POOL_SIZE = 10
+WAL_PAUSE_SECONDS = 0.01
 
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -236,7 +238,8 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
         connection.isolation_level = None
         cursor = connection.cursor()
         try:
-            for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            _switch_to_wal(cursor)
+            for setting in ("synchronous=FULL", "foreign_keys=ON"):
                 cursor.execute(f"PRAGMA {setting}")
             cursor.close()
         except BaseException as error:
@@ -253,6 +256,21 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _switch_to_wal(cursor: Any) -> None:  # noqa: ANN401 the driver's own
+    """Have the file written ahead; of two who make a new file so, one is turned away without a wait."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except Exception as error:
+            code = getattr(error, "sqlite_errorname", "")
+            if not code.startswith("SQLITE_BUSY") or time.monotonic() > until:
+                raise
+            time.sleep(WAL_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _no_database(file: Path) -> InvalidDatabaseUrlError:

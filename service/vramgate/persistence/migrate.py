@@ -1,7 +1,10 @@
 """Bring a database to the schema this version works with, and say which one it has."""
 
 import asyncio
+import fcntl
 import importlib.metadata
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,9 @@ from vramgate.persistence.engine import (
 )
 from vramgate.persistence.partitions import PARTITION_NAMES, ensure_partitions
 
+OTHERS_SECONDS = 30.0
+"""How long another migration of the same file is waited for; one takes tenths of a second."""
+LOCK_PAUSE_SECONDS = 0.02
 _MARKER = "vramgate/migrations/env.py"
 # lock_not_available, query_canceled
 _OVER_ITS_LIMIT = {"55P03", "57014"}
@@ -106,11 +112,43 @@ def migrate(url: str, *, to: str = "head") -> Migration:
         DatabaseUnavailableError: the database does not answer.
     """
     make_folder(database_url(url))
-    before = asyncio.run(_revision_at(url))
-    with _faults_in_words():
-        _move(url, before, to)
-        asyncio.run(_add_partitions(url))
-    return Migration(before=before, after=asyncio.run(_revision_at(url)))
+    with _alone(database_url(url)):
+        before = asyncio.run(_revision_at(url))
+        with _faults_in_words():
+            _move(url, before, to)
+            asyncio.run(_add_partitions(url))
+        return Migration(before=before, after=asyncio.run(_revision_at(url)))
+
+
+@contextmanager
+def _alone(url: sa.URL) -> Iterator[None]:
+    """Hold off other migrations of an SQLite file; PostgreSQL has a lock for that, in ``env.py``."""
+    if url.get_backend_name() != "sqlite" or not url.database:
+        yield
+        return
+    # Of its folder: SQLite's own locks on the file would go with a descriptor that we close.
+    descriptor = os.open(Path(url.database).parent, os.O_RDONLY)
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    until = time.monotonic() + OTHERS_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise MigrationFailedError(
+                    f"Another migration has gone on for {OTHERS_SECONDS:g} s; nothing was changed.",
+                    hint="Try again when it has ended.",
+                ) from None
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _move(url: str, before: str | None, to: str) -> None:

@@ -48,6 +48,7 @@ _NAMES = "|".join(table.name for table in PARTITIONED)
 _MONTH = re.compile(rf"(?:{_NAMES})_y(\d{{4}})m(\d{{2}})")
 PARTITION_NAMES = re.compile(rf"(?:{_NAMES})_(?:default|y\d{{4}}m\d{{2}})")
 
+_ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(hashtext('vramgate partitions'))")
 _PRESENT = sa.text(
     "SELECT child.relname FROM pg_inherits "
     "JOIN pg_class child ON child.oid = inhrelid "
@@ -62,6 +63,8 @@ async def ensure_partitions(connection: AsyncConnection, now: datetime | None = 
     """
     if connection.dialect.name != "postgresql":
         return []
+    # Of two that make the same one at once, the other would fail.
+    await connection.execute(_ONE_AT_A_TIME)
     months = _months(now or datetime.now(UTC))
     return [
         name for table in PARTITIONED for name in await _ensure_months(connection, table, months)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 MASK = "[masked]"
@@ -89,10 +90,16 @@ def masked_everywhere(value: object) -> object:
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, Mapping):
-        return {masked(str(name)): masked_everywhere(inner) for name, inner in value.items()}
+        return {_masked_name(str(name)): masked_everywhere(inner) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [masked_everywhere(inner) for inner in value]
     return value
+
+
+@lru_cache(maxsize=1024)
+def _masked_name(name: str) -> str:
+    """Return a field's name masked: there are few, and they come again and again."""
+    return masked(name)
 
 
 def names_a_secret(name: str) -> bool:
