@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
@@ -66,6 +67,9 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgres_engine(self.url)
         self._is_closed = False
+        self._drivers: WeakSet[Any] = WeakSet()
+        if not self.is_sqlite:
+            sa.event.listen(self.engine.sync_engine, "connect", self._remember)
 
     @property
     def has_file(self) -> bool:
@@ -111,11 +115,16 @@ class Database:
     async def close(self) -> None:
         """Close every connection, and open no others: nobody would close them."""
         self._is_closed = True
-        # A server that hangs never says farewell; the end of the process closes what is left. SQLite
-        # ends a wait by itself, and its driver's threads would outlive us.
+        # A server that hangs never says farewell: what is left then is cut off. SQLite ends a wait by
+        # itself, and its driver's threads would outlive us.
         with suppress(TimeoutError):
             async with asyncio.timeout(None if self.is_sqlite else CLOSE_SECONDS):
                 await self.engine.dispose()
+        for driver in [one for one in self._drivers if not one.is_closed()]:
+            driver.terminate()
+
+    def _remember(self, connection: Any, _record: object) -> None:  # noqa: ANN401 the driver's own
+        self._drivers.add(connection.driver_connection)
 
     def _check_open(self) -> None:
         if self._is_closed:
