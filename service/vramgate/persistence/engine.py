@@ -66,6 +66,12 @@ class Database:
         self.url = database_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgres_engine(self.url)
+        # The same pool; a connection has its usual way back once it is returned.
+        self._at_once = (
+            self.engine
+            if self.is_sqlite
+            else self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        )
         self._is_closed = False
         self._drivers: WeakSet[Any] = WeakSet()
         if not self.is_sqlite:
@@ -102,6 +108,24 @@ class Database:
                 await connection.execution_options(writes=True)
                 async with connection.begin():
                     yield connection
+
+    @asynccontextmanager
+    async def writing_at_once(self) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for one statement that says everything: on PostgreSQL it is its own transaction.
+
+        Two round trips less than ``writing``, and half of its work; on SQLite they are the same.
+
+        Raises:
+            DatabaseUnavailableError: as ``writing``.
+        """
+        if self.is_sqlite:
+            async with self.writing() as connection:
+                yield connection
+            return
+        self._check_open()
+        with _outages():
+            async with self._at_once.connect() as connection:
+                yield connection
 
     async def answers(self, *, within_seconds: float) -> bool:
         """Return whether the database answers, whatever is in it."""

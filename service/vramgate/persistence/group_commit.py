@@ -57,14 +57,16 @@ class GroupCommit(Generic[_Item, _Result]):
         most_rows: int,
         most_waiting_rows: int,
         most_seconds: float | None = None,
+        is_one_statement: bool = False,
     ) -> None:
         """Prepare a writer.
 
         ``write_alone`` writes one item whose group failed. A commit takes items of ``most_rows``
         rows together, and at least one; beyond ``most_waiting_rows`` new items are refused. A
         transaction that takes longer than ``most_seconds`` is given up, as one of a database that
-        is away.
+        is away. ``is_one_statement`` says that writing is a single one on PostgreSQL.
         """
+        self._is_one_statement = is_one_statement
         self._database = database
         self._write = write
         self._write_alone = write_alone
@@ -161,6 +163,7 @@ class GroupCommit(Generic[_Item, _Result]):
             self._database,
             lambda connection: write(connection, items),
             most_seconds=self._most_seconds,
+            is_one_statement=self._is_one_statement,
         )
 
 
@@ -169,15 +172,17 @@ async def in_one_transaction(
     write: Callable[[AsyncConnection], Awaitable[_Result]],
     *,
     most_seconds: float | None = None,
+    is_one_statement: bool = False,
 ) -> _Result:
-    """Return what is written, once it is committed.
+    """Return what is written, once it is committed; ``is_one_statement`` as of ``GroupCommit``.
 
     Raises:
         DatabaseUnavailableError: the database does not answer, or not within ``most_seconds``.
             Whether the commit took place is then not known.
     """
+    begin = database.writing_at_once if is_one_statement else database.writing
     try:
-        async with asyncio.timeout(most_seconds), database.writing() as connection:
+        async with asyncio.timeout(most_seconds), begin() as connection:
             return await write(connection)
     except TimeoutError as error:
         raise DatabaseUnavailableError(

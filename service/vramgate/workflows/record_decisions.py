@@ -95,6 +95,7 @@ class DecisionIntake:
             most_rows=MOST_ROWS_A_COMMIT,
             most_waiting_rows=MOST_WAITING_ROWS,
             most_seconds=WRITE_SECONDS if self._bounded else None,
+            is_one_statement=True,
         )
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -274,6 +275,7 @@ class DecisionIntake:
                 self._database,
                 lambda connection: write_decisions(connection, decisions),
                 most_seconds=REPLAY_SECONDS if self._bounded else None,
+                is_one_statement=True,
             )
 
 
