@@ -63,6 +63,8 @@ class TenantPolicies:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._underway: dict[str, _Read] = {}
         self._next_try = 0.0
+        self._is_failing = False
+        """Told once: a database that is away is asked every other second."""
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
 
     @asynccontextmanager
@@ -127,12 +129,16 @@ class TenantPolicies:
             async with self._reads:
                 known = await self._current(tenant, database)
         except Exception as error:  # noqa: BLE001 whatever the database does, answers go on
-            if isinstance(error, DomainError):
-                _log.warning("policy not read", reason=error.message)
-            else:
+            if not isinstance(error, DomainError):
                 _log.exception("policy not read")
+            elif not self._is_failing:
+                _log.warning("policy not read", reason=error.message)
+            self._is_failing = True
             self._next_try = self._clock() + FRESH_SECONDS
         else:
+            if self._is_failing:
+                _log.warning("policies read again")
+            self._is_failing = False
             self._keep(tenant, known)
 
     async def _current(self, tenant: str, database: Database) -> _Known:
