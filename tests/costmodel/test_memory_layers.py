@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 
 from tests.costmodel.engine_jobs import a_job, a_step, cards, estimated, llama
 from vramgate.costmodel.breakdown import Phase
-from vramgate.costmodel.coefficients import FIRST_PRINCIPLES, Coefficients
+from vramgate.costmodel.coefficients import FIRST_PRINCIPLES
 from vramgate.costmodel.estimate import estimate_memory
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.memory_layers import (
     communicator_count,
-    fraction_of,
-    outside_allocator_bytes,
+    communicators_bytes,
+    context_bytes,
     workspace_bytes,
 )
+from vramgate.costmodel.terms import Factors, Term, scaled
 from vramgate.units import MIB
+
+
+def _outside(job: TrainingJob) -> int:
+    return int(context_bytes(job, FIRST_PRINCIPLES) + communicators_bytes(job, FIRST_PRINCIPLES))
+
 
 LLAMA_8B = {"name": "meta-llama/Llama-3.1-8B"}
 
@@ -54,7 +60,7 @@ def test_each_layer_is_above_the_one_below(fields: dict[str, Any]) -> None:
     assert peak.allocated_bytes <= peak.reserved_bytes <= peak.device_bytes
     assert peak.allocated_bytes < peak.required_bytes
     # The least that lives: allocated with what the allocator, the libraries and the driver cannot do without.
-    outside = outside_allocator_bytes(job, FIRST_PRINCIPLES)
+    outside = _outside(job)
     assert peak.required_bytes >= peak.allocated_bytes + outside + workspace_bytes(job)
     assert peak.device_bytes - peak.reserved_bytes == outside
 
@@ -105,7 +111,7 @@ def test_without_a_card_the_smaller_workspace_is_taken() -> None:
 def test_before_torch_1_13_all_kernels_were_loaded(stack: str, context: str) -> None:
     job = a_job(software={"framework": "transformers", "stack": stack}, attention="eager")
     coefficient = getattr(FIRST_PRINCIPLES, context)
-    assert outside_allocator_bytes(job, FIRST_PRINCIPLES) == round(coefficient.value)
+    assert _outside(job) == round(coefficient.value)
 
 
 MEGATRON: dict[str, Any] = {
@@ -143,17 +149,17 @@ def test_one_communicator_an_axis_with_more_than_one_rank(
     further = round(FIRST_PRINCIPLES.nccl_communicator_bytes.value)
     context = round(FIRST_PRINCIPLES.context_bytes.value)
     nccl = first + (communicators - 1) * further if communicators else 0
-    assert outside_allocator_bytes(job, FIRST_PRINCIPLES) == context + nccl
+    assert _outside(job) == context + nccl
 
 
-def _required(job: TrainingJob, coefficients: Coefficients = FIRST_PRINCIPLES) -> int:
-    return int(estimate_memory(job, coefficients).peak.required_bytes)
+def _required(job: TrainingJob, factors: Factors | None = None) -> int:
+    return int(estimate_memory(job, factors or {}).peak.required_bytes)
 
 
 def test_required_is_allocated_and_its_parts() -> None:
     job = a_job(model=LLAMA_8B, hardware=cards(1))
     allocated = int(estimate_memory(job).peak.allocated_bytes)
-    fragmentation = fraction_of(allocated, FIRST_PRINCIPLES.fragmentation_fraction.value)
+    fragmentation = scaled(allocated, FIRST_PRINCIPLES.fragmentation_fraction.value)
     context = round(FIRST_PRINCIPLES.context_bytes.value)
     assert _required(job) == allocated + fragmentation + 2 * 8_519_680 + context
 
@@ -175,18 +181,17 @@ def test_expandable_segments_leave_less_fragmentation() -> None:
     assert _required(plain) - _required(expandable) == pytest.approx(saved * allocated, abs=2)
 
 
-def test_coefficients_move_required_and_nothing_allocated() -> None:
+def test_a_factor_on_the_context_moves_required_and_nothing_allocated() -> None:
     job = a_job(model=llama())
-    context = replace(FIRST_PRINCIPLES.context_bytes, value=600 * MIB)
-    moved = replace(FIRST_PRINCIPLES, context_bytes=context)
-    before, after = estimate_memory(job), estimate_memory(job, moved)
+    # The coefficient is 500 MiB.
+    before, after = estimate_memory(job), estimate_memory(job, {Term.CONTEXT: 1.2})
     assert after.peak.allocated_bytes == before.peak.allocated_bytes
     assert after.peak.required_bytes - before.peak.required_bytes == 100 * MIB
 
 
 def test_a_fraction_of_bytes_is_whole_bytes() -> None:
-    assert fraction_of(1_000_001, 0.03) == 30_000
-    assert fraction_of(10**15, 0.2) == 2 * 10**14
+    assert scaled(1_000_001, 0.03) == 30_000
+    assert scaled(10**15, 0.2) == 2 * 10**14
 
 
 def test_every_coefficient_has_a_unit_a_source_and_its_own_name() -> None:
@@ -206,7 +211,7 @@ def test_a_bigger_first_communicator_counts_once() -> None:
         value=FIRST_PRINCIPLES.nccl_first_communicator_bytes.value + 7,
     )
     moved = replace(FIRST_PRINCIPLES, nccl_first_communicator_bytes=nccl)
-    assert _required(job, moved) - _required(job) == 7
+    assert communicators_bytes(job, moved) - communicators_bytes(job, FIRST_PRINCIPLES) == 7
 
 
 def test_the_layers_stand_on_the_highest_moment() -> None:

@@ -12,52 +12,66 @@ from vramgate.costmodel.breakdown import (
     Phase,
     PhaseBytes,
 )
-from vramgate.costmodel.coefficients import FIRST_PRINCIPLES, Coefficients
+from vramgate.costmodel.coefficients import FIRST_PRINCIPLES as COEFFICIENTS
 from vramgate.costmodel.explain import bill
 from vramgate.costmodel.host import host_bytes
 from vramgate.costmodel.job import TrainingJob
 from vramgate.costmodel.kinds import LayerKinds
-from vramgate.costmodel.memory_layers import memory_layers
+from vramgate.costmodel.memory_layers import upper_terms
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.notices import notices
 from vramgate.costmodel.parallelism import pipeline_stages, splits_layers
 from vramgate.costmodel.rank_model import trainable_parameters
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.tape import ACTIVATION, DEQUANTIZED, GRADIENT, LOGITS, TEMPORARY
+from vramgate.costmodel.terms import (
+    FIRST_PRINCIPLES,
+    Factors,
+    MemoryTerms,
+    layers_above,
+    phase_terms,
+    with_factors,
+)
 from vramgate.units import Bytes, largest
 
 PHASES = (Phase.LOAD, Phase.FORWARD, Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER_STEP)
 
 
-def estimate_memory(
-    job: TrainingJob, coefficients: Coefficients = FIRST_PRINCIPLES
-) -> MemoryEstimate:
+def estimate_memory(job: TrainingJob, factors: Factors = FIRST_PRINCIPLES) -> MemoryEstimate:
     """Return the memory of one training job on its worst rank: peak, bill, timeline.
 
-    Numbers of the job are plain integers here; for arrays see ``peak_bytes``.
+    ``factors`` are calibration's, on terms of the model. Numbers of the job are plain integers here;
+    for arrays see ``peak_bytes``.
     """
     worst = _worst(job)
-    layers = memory_layers(worst.step, worst.peak, coefficients)
+    highest = _highest(worst.moments)
+    timeline = tuple(
+        _of_phase(phase, highest[phase], factors) for phase in PHASES if phase in highest
+    )
+    peak = max(timeline, key=lambda one: one.allocated_bytes)
+    moment = highest[peak.phase]
+    terms = upper_terms(worst.step, worst.peak, COEFFICIENTS)
+    layers = layers_above(peak.allocated_bytes, terms, factors)
     architecture = job.architecture
     parameters, active = architecture.parameters, architecture.active_parameters
-    lines = bill(worst.step, worst.peak)
+    lines = bill(worst.step, moment, factors)
     return MemoryEstimate(
         parameters=parameters,
         trainable_parameters=int(_trainable(worst)),
         active_parameters=parameters if active is None else active,
         peak=Peak(
-            allocated_bytes=worst.peak.bytes,
+            allocated_bytes=peak.allocated_bytes,
             required_bytes=layers.required,
             reserved_bytes=layers.reserved,
             device_bytes=layers.device,
-            phase=worst.peak.phase,
+            phase=peak.phase,
             rank=worst.step.stage.name or "any rank",
         ),
         bill=lines,
-        timeline=_timeline(worst.moments),
+        timeline=timeline,
         host_bytes=host_bytes(worst.step),
         saved_bytes_per_block=_saved_per_block(worst.step),
-        warnings=notices(worst.step, worst.peak),
+        warnings=notices(worst.step, moment),
     )
 
 
@@ -144,22 +158,37 @@ def _trainable(worst: _WorstRank) -> int:
     return worst.step.model.states.trainable
 
 
-def _timeline(moments: list[Moment]) -> tuple[PhaseBytes, ...]:
-    """Return the highest moment of each phase, in the order of a step."""
+def memory_terms(job: TrainingJob) -> MemoryTerms:
+    """Return the terms of one job, from which ``estimate_memory`` makes its peak."""
+    worst = _worst(job)
+    highest = _highest(worst.moments)
+    return MemoryTerms(
+        phases=tuple(
+            phase_terms(highest[phase].components) for phase in PHASES if phase in highest
+        ),
+        upper=upper_terms(worst.step, worst.peak, COEFFICIENTS),
+    )
+
+
+def _highest(moments: list[Moment]) -> dict[Phase, Moment]:
+    """Return the highest moment of each phase."""
     highest: dict[Phase, Moment] = {}
     for moment in moments:
         high = highest.get(moment.phase)
         if high is None or moment.bytes > high.bytes:
             highest[moment.phase] = moment
-    return tuple(
-        PhaseBytes(
-            phase=phase,
-            allocated_bytes=highest[phase].bytes,
-            components=_present(highest[phase].components),
-            moment=highest[phase].label,
-        )
-        for phase in PHASES
-        if phase in highest
+    return highest
+
+
+def _of_phase(phase: Phase, moment: Moment, factors: Factors) -> PhaseBytes:
+    components = with_factors(moment.components, factors)
+    return PhaseBytes(
+        phase=phase,
+        allocated_bytes=moment.bytes
+        if components is moment.components
+        else sum(components.values()),
+        components=_present(components),
+        moment=moment.label,
     )
 
 

@@ -16,25 +16,33 @@ from vramgate.costmodel.sharding import SHARDS_GRADIENTS, SHARDS_OPTIMIZER, SHAR
 from vramgate.costmodel.states import States
 from vramgate.costmodel.step import Step
 from vramgate.costmodel.tape import ACTIVATION
+from vramgate.costmodel.terms import FIRST_PRINCIPLES, Factors, factor_on, with_factors
 from vramgate.costmodel.weights import Weight
 
 ORDER = tuple(Component)
 DTYPE_BY_WIDTH = {4: "fp32", 2: "16-bit", 1: "8-bit"}
 
 
-def bill(step: Step, peak: Moment) -> tuple[BillLine, ...]:
+def bill(step: Step, peak: Moment, factors: Factors = FIRST_PRINCIPLES) -> tuple[BillLine, ...]:
     """Return the lines of the bill, largest first; their bytes add up to the peak exactly."""
+    sizes = with_factors(peak.components, factors)
     lines = [
         BillLine(
             component=component,
-            bytes=peak.components[component],
-            formula=_FORMULAS[component](step, peak),
+            bytes=sizes[component],
+            formula=_FORMULAS[component](step, peak) + _factor(component, factors),
             note=_NOTES.get(component, ""),
         )
         for component in ORDER
-        if peak.components.get(component)
+        if sizes.get(component)
     ]
     return tuple(sorted(lines, key=lambda line: -line.bytes))
+
+
+def _factor(component: Component, factors: Factors) -> str:
+    """Return the factor of a component as it is multiplied; nothing where it has none."""
+    factor = factor_on(component, factors)
+    return "" if factor is None else f", × {factor:.6f} by calibration"
 
 
 def _weights(step: Step, peak: Moment) -> str:

@@ -5,8 +5,6 @@ context, the communicators and the workspaces. *reserved* and *device* are the m
 it does not need while there is room, one pool a stream, bounded by the card.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vramgate.costmodel.breakdown import Component, Phase
@@ -21,7 +19,8 @@ from vramgate.costmodel.job import CheckpointMode, Packing, ShardingImplementati
 from vramgate.costmodel.moments import Moment
 from vramgate.costmodel.rest import shared_gradients
 from vramgate.costmodel.step import Step
-from vramgate.units import Bytes, Count, largest, smallest
+from vramgate.costmodel.terms import UpperTerms, scaled
+from vramgate.units import Bytes, Count, largest
 
 PER_MILLE = 1_000
 STANDING = (Component.WEIGHTS, Component.OPTIMIZER_STATES, Component.MASTER_WEIGHTS)
@@ -35,29 +34,24 @@ VARIES_IN_LENGTH = {"ms-swift": (1, 99), "unsloth": (9999, 0)}
 """Frameworks that feed rows of varying length up to a version: over-long samples dropped, none filled up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLayers:
-    """One peak, by layer."""
-
-    required: Bytes
-    reserved: Bytes
-    device: Bytes
-
-
-def memory_layers(step: Step, peak: Moment, coefficients: Coefficients) -> MemoryLayers:
-    """Return the layers above an allocated peak."""
+def upper_terms(step: Step, peak: Moment, coefficients: Coefficients) -> UpperTerms:
+    """Return what lies above an allocated peak, before any factor of calibration."""
     job = step.job
-    outside = outside_allocator_bytes(job, coefficients)
-    workspaces = workspace_bytes(job)
-    fragmentation = fraction_of(peak.bytes, _fragmentation(job, coefficients))
-    required = peak.bytes + fragmentation + workspaces + outside
-    cached = largest(fragmentation, _cached(step, peak, coefficients))
-    reserved = peak.bytes + workspaces + cached + _pools(step, peak)
+    fraction = _fragmentation(job, coefficients)
+    cached = largest(scaled(peak.bytes, fraction), _cached(step, peak, coefficients))
+    nothing = 0 * cached
+    varies = _varies_in_length(job)
     card = job.hardware.device
-    if card is not None:
-        reserved = smallest(reserved, card.usable_bytes - outside)
-    reserved = largest(reserved, peak.bytes + workspaces)
-    return MemoryLayers(required=required, reserved=reserved, device=reserved + outside)
+    return UpperTerms(
+        fragmentation=fraction,
+        workspaces=workspace_bytes(job),
+        context=context_bytes(job, coefficients),
+        communicators=communicators_bytes(job, coefficients),
+        cache=nothing if varies else cached,
+        varying_cache=cached if varies else nothing,
+        side_pools=_pools(step, peak),
+        usable=None if card is None else card.usable_bytes,
+    )
 
 
 def _fragmentation(job: TrainingJob, coefficients: Coefficients) -> float:
@@ -70,14 +64,14 @@ def _cached(step: Step, peak: Moment, coefficients: Coefficients) -> Bytes:
     """Return what the allocator's cache keeps beyond the peak of the main stream."""
     job = step.job
     if job.software.expandable_segments:
-        return fraction_of(peak.bytes, coefficients.fragmentation_fraction_expandable.value)
+        return scaled(peak.bytes, coefficients.fragmentation_fraction_expandable.value)
     own = STANDING + (ON_SIDE_STREAMS if _has_side_streams(step) else ())
     transient = peak.bytes - sum(peak.components.get(component, 0) for component in own)
     if _varies_in_length(job):
         wanders, stands = _wandering(step, peak)
         grown: Bytes = wanders * _length_factor(step, coefficients) // PER_MILLE
         return largest(stands + grown - peak.bytes, 0 * peak.bytes)
-    return fraction_of(transient, coefficients.cached_transient_fraction.value)
+    return scaled(transient, coefficients.cached_transient_fraction.value)
 
 
 def _length_factor(step: Step, coefficients: Coefficients) -> Count:
@@ -126,15 +120,6 @@ def _has_side_streams(step: Step) -> bool:
     return step.plan.implementation is ShardingImplementation.FSDP2 and step.plan.gathers
 
 
-def fraction_of(size: Bytes, fraction: float) -> Bytes:
-    """Return a fraction of bytes in whole bytes; the fraction is read to a millionth.
-
-    >>> fraction_of(1_000, 0.15)
-    150
-    """
-    return size * round(fraction * 1_000_000) // 1_000_000
-
-
 LOADS_KERNELS_LAZILY_SINCE = (1, 13)
 """From here on PyTorch lets CUDA load kernels when they are first used."""
 
@@ -149,17 +134,20 @@ def workspace_bytes(job: TrainingJob) -> int:
     return CUBLAS_HANDLES * CUBLAS_WORKSPACE_BYTES
 
 
-def outside_allocator_bytes(job: TrainingJob, coefficients: Coefficients) -> Bytes:
-    """Return what the driver and NCCL take outside PyTorch's allocator."""
+def context_bytes(job: TrainingJob, coefficients: Coefficients) -> int:
+    """Return what the driver takes for the process before it does anything."""
     lazy = job.software.torch >= LOADS_KERNELS_LAZILY_SINCE
-    context = round(
-        (coefficients.context_bytes if lazy else coefficients.eager_context_bytes).value
-    )
+    context = coefficients.context_bytes if lazy else coefficients.eager_context_bytes
+    return round(context.value)
+
+
+def communicators_bytes(job: TrainingJob, coefficients: Coefficients) -> Bytes:
+    """Return what NCCL takes outside PyTorch's allocator."""
     first = round(coefficients.nccl_first_communicator_bytes.value)
     further = round(coefficients.nccl_communicator_bytes.value)
     communicators = communicator_count(job)
     some = communicators > 0
-    return context + some * first + largest(communicators - 1, 0 * communicators) * further
+    return some * first + largest(communicators - 1, 0 * communicators) * further
 
 
 def communicator_count(job: TrainingJob) -> Count:
