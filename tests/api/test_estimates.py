@@ -1,9 +1,11 @@
+import json
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.factories import a_job, a_request
+from vramgate.calibration.versions import factory_calibration
 from vramgate.wire.estimates import EstimateResponse
 
 ESTIMATES = "/v1/estimates"
@@ -101,6 +103,31 @@ async def test_hardware_beside_a_job_is_not_passed_over(client: httpx.AsyncClien
 
 async def test_an_unknown_calibration_is_refused(client: httpx.AsyncClient) -> None:
     assert await _pointers(client, a_request(calibration="v9"), ESTIMATES) == ["/calibration"]
+    refused = (await client.post(ESTIMATES, json=a_request(calibration="v9"))).json()
+    assert factory_calibration().version in refused["hint"]
+
+
+async def test_a_calibration_asked_for_by_name_says_what_it_rests_on(
+    client: httpx.AsyncClient,
+) -> None:
+    version = factory_calibration().version
+    answer = (await client.post(ESTIMATES, json=a_request(calibration=version))).json()
+    stamp = answer["calibration"]
+    assert stamp["version"] == version
+    assert stamp["segment"]
+    assert stamp["reports"] >= 99
+    assert sum(line["bytes"] for line in answer["bill"]) == answer["peak"]["allocated_bytes"]
+    assert any("by calibration" in line["formula"] for line in answer["bill"])
+
+
+async def test_active_is_none_to_the_byte(client: httpx.AsyncClient) -> None:
+    answers = [
+        (await client.post(ESTIMATES, json=a_request(**asked))).content
+        for asked in ({}, {"calibration": "active"}, {"calibration": "none"})
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert json.loads(answers[0])["calibration"] == {"version": "none", "segment": "", "reports": 0}
+    assert b"by calibration" not in answers[0]
 
 
 async def test_a_smaller_risk_has_a_higher_bound(client: httpx.AsyncClient) -> None:

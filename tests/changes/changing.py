@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from vramgate.calibration.interval import FOLK_FACTOR, FOLK_RISK
+from vramgate.calibration.distribution import FOLK_FACTOR, FOLK_RISK
 from vramgate.catalog.accelerators import builtin_accelerators
 from vramgate.catalog.models import builtin_models
 from vramgate.changes.change import ChangeKind, FittingChange

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vramgate.calibration.capacity import CapacityCheck, check_capacity
+from vramgate.calibration.capacity import CapacityCheck
+from vramgate.calibration.estimate import estimate
 from vramgate.calibration.versions import CalibrationStamp, find_calibration
 from vramgate.catalog.site import Catalogs
 from vramgate.costmodel.breakdown import Assumption, MemoryEstimate
-from vramgate.costmodel.estimate import estimate_memory
 from vramgate.errors import DomainError, FieldError
 from vramgate.hub import HubConfig
 from vramgate.jobs.description import JobDescription, ModelDescription
@@ -44,11 +44,12 @@ def estimate_job(
         InvalidModelConfigError: the model's config cannot be read.
         InvalidJobError: no card of any size would run it.
     """
-    stamp = find_calibration(calibration)
+    version = find_calibration(calibration)
     resolved = resolve(description, models=catalogs.models, accelerators=catalogs.accelerators)
-    memory = estimate_memory(resolved.job)
-    check = check_capacity(int(memory.peak.required_bytes), resolved.job.hardware, risk)
-    return JobEstimate(resolved=resolved, memory=memory, check=check, calibration=stamp)
+    found = estimate(resolved, version, risk=risk)
+    return JobEstimate(
+        resolved=resolved, memory=found.memory, check=found.check, calibration=found.stamp
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

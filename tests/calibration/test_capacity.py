@@ -1,4 +1,4 @@
-"""The folk margin: median at the estimate, 99 % point at 1.2 times it."""
+"""Whether a job fits its card under the folk margin: median at the estimate, 99 % point at 1.2 times it."""
 
 import math
 
@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vramgate.calibration.capacity import check_capacity
-from vramgate.calibration.interval import folk_margin
-from vramgate.calibration.versions import find_calibration
+from vramgate.calibration.capacity import CapacityCheck, check_capacity
 from vramgate.costmodel.job import Device, Hardware
-from vramgate.errors import UnknownNameError
 
 risks = st.floats(1e-12, 1 - 1e-12)
 sizes = st.integers(1, 2**50)
+
+
+def folk_margin(required: int, usable: int | None, risk: float) -> CapacityCheck:
+    device = None if usable is None else Device(name="card", usable_bytes=usable)
+    return check_capacity(required, Hardware(device=device), risk)
 
 
 def test_one_percent_is_the_folk_rules_twenty_percent() -> None:
@@ -103,17 +105,3 @@ def test_no_card_no_verdict() -> None:
 
     assert (check.fits, check.headroom_bytes, check.oom_probability) == (None, None, None)
     assert check.upper_bytes == 720
-
-
-@pytest.mark.parametrize("name", ["active", "none"])
-def test_there_is_no_calibration_yet(name: str) -> None:
-    stamp = find_calibration(name)
-
-    assert (stamp.version, stamp.segment, stamp.reports) == ("none", "", 0)
-
-
-def test_an_unknown_calibration_is_refused() -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        find_calibration("2026-11-29")
-
-    assert caught.value.fields[0].pointer == "/calibration"
