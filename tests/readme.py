@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy.bundled import bundled_report
+from tests.accuracy.bundled import bundled_calibrated, bundled_report
 from tests.costmodel.worked_numbers import NUMBERS, answers
 from vramgate.access import LOCAL_CALLER
+from vramgate.accuracy.calibrated_tables import calibrated_tables
 from vramgate.accuracy.markdown import as_markdown
 from vramgate.accuracy.tables import TextTable, accuracy_tables
 from vramgate.admission.policy import AdmissionPolicy, Asked
@@ -35,6 +36,11 @@ README = Path(__file__).parents[1] / "README.md"
 def accuracy_section() -> str:
     """Return what ``vramgate accuracy --markdown`` prints."""
     return as_markdown(accuracy_tables(bundled_report()))
+
+
+def calibrated_section() -> str:
+    """Return what ``vramgate accuracy --calibrated --markdown`` adds to it."""
+    return as_markdown(calibrated_tables(bundled_calibrated()))
 
 
 def numbers_section() -> str:
@@ -172,6 +178,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "admission": admission_section,
     "report": report_section,
     "accuracy": accuracy_section,
+    "calibrated": calibrated_section,
     "numbers": numbers_section,
 }
 """What stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``."""

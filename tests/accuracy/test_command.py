@@ -56,6 +56,7 @@ def test_json_holds_every_row_and_figure(run: Run) -> None:
         "oracle",
         "measured",
         "peers",
+        "calibrated",
     ]
     assert report["calibration"] == "none"
     assert report["oracle"]["by_family"]["gpt2"]["rows"] == 1

@@ -106,3 +106,27 @@ def test_an_estimate_loads_nothing_of_the_server() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_an_estimate_needs_no_scipy() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['scipy'] = None\n"
+        "from vramgate.calibration.versions import factory_calibration\n"
+        "from vramgate.workflows.estimate_job import estimate_job\n"
+        "from vramgate.workflows.load_catalogs import load_catalogs\n"
+        "from vramgate.wire.job import JobIn\n"
+        "from vramgate.cli.main import main\n"
+        "job = JobIn.model_validate({'model': {'name': 'gpt2'}}).to_domain()\n"
+        "version = factory_calibration().version\n"
+        "done = estimate_job(job, calibration=version, risk=0.01, catalogs=load_catalogs())\n"
+        "print(done.calibration.version == version)\n"
+        "sys.argv = ['vramgate', 'calibrate', '--factory']\n"
+        "main()\n"
+    )
+    done = subprocess.run(  # noqa: S603 our own program
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True\n"
+    assert done.returncode == 2
+    assert "needs scipy" in done.stderr

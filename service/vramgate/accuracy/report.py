@@ -5,11 +5,25 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from vramgate.accuracy.cases import Cases
-from vramgate.accuracy.measured import MeasuredReport, measured_report
+from vramgate.accuracy.figures import Share
+from vramgate.accuracy.measured import MeasuredFigures, MeasuredReport, measured_report
 from vramgate.accuracy.oracle import OracleReport, oracle_report
 from vramgate.accuracy.peers import PeersReport, peers_report
 from vramgate.catalog.site import Catalogs
 from vramgate.costmodel.coefficients import MODEL_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedReport:
+    """The same rows three times: by the model alone, and by fits that left them out."""
+
+    uncalibrated: MeasuredFigures
+    out_of_fold: MeasuredFigures
+    """Five folds; rows of one source and model are left out together."""
+    out_of_source: MeasuredFigures
+    """Five folds; all rows of a source are left out together."""
+    covered: Share
+    """Of allocated peaks: at most the bound that is exceeded with a probability of 5 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +37,7 @@ class AccuracyReport:
     oracle: OracleReport | None
     measured: MeasuredReport | None
     peers: PeersReport | None
+    calibrated: CalibratedReport | None = None
 
 
 def accuracy_report(

@@ -13,7 +13,7 @@ from vramgate.accuracy.report import AccuracyReport
 NOTHING = "–"
 LONGEST_REASON = 160
 
-_ERROR_HEADERS = (
+ERROR_HEADERS = (
     "rows",
     "median error",
     "90th percentile",
@@ -117,20 +117,20 @@ def _measured_tables(report: MeasuredReport) -> list[TextTable]:
     return [
         TextTable(
             title="Measured runs of exact length, by the layer that was measured",
-            headers=("layer", *_ERROR_HEADERS),
-            rows=_error_rows(layers),
+            headers=("layer", *ERROR_HEADERS),
+            rows=error_rows(layers),
             note="Where a source does not say which layer it measured, reserved is taken. The "
             "device figures beside an allocated peak are a second reading of those runs, not in all.",
         ),
         TextTable(
             title="By method",
-            headers=("method", *_ERROR_HEADERS),
-            rows=_error_rows(figures.exact_by_method),
+            headers=("method", *ERROR_HEADERS),
+            rows=error_rows(figures.exact_by_method),
         ),
         TextTable(
             title="By source",
-            headers=("source", *_ERROR_HEADERS),
-            rows=_error_rows(figures.exact_by_source),
+            headers=("source", *ERROR_HEADERS),
+            rows=error_rows(figures.exact_by_source),
             note="Mean of the sources’ medians: "
             f"{percent(figures.mean_of_source_medians_fraction)}.",
         ),
@@ -143,7 +143,8 @@ def _measured_tables(report: MeasuredReport) -> list[TextTable]:
     ]
 
 
-def _error_rows(groups: Mapping[str, ErrorFigures]) -> tuple[tuple[str, ...], ...]:
+def error_rows(groups: Mapping[str, ErrorFigures]) -> tuple[tuple[str, ...], ...]:
+    """Return the figures of each group that has rows, under ``ERROR_HEADERS``."""
     return tuple((name, *_error_cells(figures)) for name, figures in groups.items() if figures.n)
 
 

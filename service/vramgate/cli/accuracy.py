@@ -1,14 +1,17 @@
 """``vramgate accuracy``: how near estimates come to traces and measured runs, and peers beside."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vramgate.cli.estimate import UnreadableFileError
+from vramgate.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from vramgate.accuracy.cases import Cases
+    from vramgate.accuracy.report import AccuracyReport
 
 NO_ROWS = "No rows are left to measure accuracy on."
 
@@ -26,23 +29,52 @@ def accuracy(
     oracle: Annotated[
         bool, typer.Option("--oracle/--no-oracle", help="With or without the exact traces.")
     ] = True,
+    calibrated: Annotated[
+        bool,
+        typer.Option(
+            "--calibrated", help="Also by fits that have not seen the row; takes some seconds."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything, row by row.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the tables as the README holds them.")
     ] = False,
 ) -> None:
-    """Compare estimates, without calibration, with exact traces, measured runs and other estimators."""
-    from vramgate.accuracy.markdown import as_markdown
-    from vramgate.accuracy.report import accuracy_report, as_json
-    from vramgate.accuracy.tables import accuracy_tables
-    from vramgate.workflows.load_catalogs import load_catalogs
+    """Compare estimates with exact traces, measured runs and other estimators."""
+    from vramgate.accuracy.report import as_json
 
     chosen = _chosen(_cases(cases), source, with_oracle=oracle)
-    report = accuracy_report(chosen, load_catalogs(), source=source)
+    report = _report(chosen, source, calibrated=calibrated)
     if json:
         typer.echo(as_json(report))
-        return
+    else:
+        _show(report, markdown=markdown)
+
+
+def _report(cases: "Cases", source: str | None, *, calibrated: bool) -> "AccuracyReport":
+    from vramgate.accuracy.report import accuracy_report
+    from vramgate.workflows.load_catalogs import load_catalogs
+
+    catalogs = load_catalogs()
+    report = accuracy_report(cases, catalogs, source=source)
+    if not calibrated:
+        return report
+
+    from vramgate.accuracy.calibrated import calibrated_report
+
+    with progress_bar("Fitting") as progress:
+        found = calibrated_report(cases.measured, catalogs, progress=progress)
+    return replace(report, calibrated=found)
+
+
+def _show(report: "AccuracyReport", *, markdown: bool) -> None:
+    from vramgate.accuracy.calibrated_tables import calibrated_tables
+    from vramgate.accuracy.markdown import as_markdown
+    from vramgate.accuracy.tables import accuracy_tables
+
     tables = accuracy_tables(report)
+    if report.calibrated is not None:
+        tables += calibrated_tables(report.calibrated)
     if markdown:
         typer.echo(as_markdown(tables), nl=False)
         return

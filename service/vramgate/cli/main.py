@@ -10,6 +10,7 @@ import typer
 from vramgate import __version__
 from vramgate.cli.accuracy import accuracy
 from vramgate.cli.annotate import annotate
+from vramgate.cli.calibrate import calibrate
 from vramgate.cli.check import check
 from vramgate.cli.estimate import estimate
 from vramgate.cli.migrate import migrate
@@ -32,6 +33,7 @@ _COMMANDS: tuple[Callable[..., Any], ...] = (
     annotate,
     check,
     accuracy,
+    calibrate,
     openapi,
     report,
     migrate,
