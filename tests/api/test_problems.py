@@ -19,7 +19,11 @@ def _failures(base: type[DomainError]) -> Iterator[type[DomainError]]:
 def test_every_failure_of_the_domain_is_a_known_kind_of_problem(app: FastAPI) -> None:
     del app  # Putting the service together imports all of it.
     in_package = [kind for kind in _failures(DomainError) if kind.__module__[:9] == "vramgate."]
-    elsewhere = ("vramgate.cli", "vramgate.accuracy")  # never behind HTTP
+    elsewhere = (
+        "vramgate.cli",
+        "vramgate.accuracy",
+        "vramgate.calibration.calibrate",
+    )  # never behind HTTP
     # Told by commands, by a service that does not start, and by its log.
     at_start = {
         "invalid_database_url", "invalid_journal_folder", "invalid_secret_keys", "migration_failed",

@@ -225,13 +225,17 @@ def _asked(tenant: str, external_id: str | None) -> tuple[str, str | None]:
 def withheld(ledger: AdmissionLedger) -> Iterator[str]:
     """Yield that refusals were not given where the database worked, or only there.
 
-    A process that starts while the database is away knows no policy, and refuses nothing until then.
+    A process that starts while the database is away knows no policy, and checks nothing until then.
     """
-    doomed = [
-        one for one in ledger.told.values() if one.question.fate is Fate.DOOMED and one.is_recorded
+    checked = [
+        one
+        for one in ledger.told.values()
+        if one.question.fate is Fate.DOOMED
+        and one.is_recorded
+        and one.answer["verdict"] != "unchecked"
     ]
-    denied = sum(one.answer["decision"] == "deny" for one in doomed)
-    if 2 * denied < len(doomed):
-        yield f"only {denied} of {len(doomed)} questions about hopeless jobs were denied at once"
+    denied = sum(one.answer["decision"] == "deny" for one in checked)
+    if not denied or denied < len(checked):
+        yield f"only {denied} of {len(checked)} hopeless jobs that were checked were denied"
     if not ledger.counts.denied_unrecorded:
         yield "nothing was denied while the database was away"
