@@ -1,6 +1,7 @@
 """What the journal has acknowledged is replayed, whatever is killed and whatever the disk does."""
 
 import asyncio
+import logging
 import errno
 import os
 import random
@@ -254,6 +255,7 @@ async def test_of_a_damaged_segment_the_rest_is_replayed_and_the_file_kept(
 async def test_a_torn_last_line_is_told_with_its_length(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "vramgate.persistence")
     path = await abandoned(tmp_path, 1)
     with path.open("ab") as file:
         file.write(b"12345")
