@@ -39,6 +39,7 @@ def test_postgresql_loses_none_of_twenty_thousand_reports() -> None:
     assert outcome.findings == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_postgresql_keeps_what_was_answered_when_it_and_the_services_are_killed() -> None:
     blows = (Blow.BOTH, Blow.HANG_AND_SERVICE, Blow.SERVICE_STOPPED)

@@ -1,14 +1,14 @@
 """What the journal has acknowledged is replayed, whatever is killed and whatever the disk does."""
 
 import asyncio
-import logging
 import errno
+import logging
 import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,6 +47,22 @@ async def journal_in(folder: Path, *, most_bytes: int = ROOMY) -> AsyncIterator[
         yield journal
     finally:
         await journal.close()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return what the journal logs, whatever other tests have made of logging."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: lines.append(record.getMessage()))
+    log = logging.getLogger("vramgate.persistence")
+    monkeypatch.setattr(log, "disabled", False)
+    before = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    yield lines
+    log.removeHandler(handler)
+    log.setLevel(before)
 
 
 def named(*numbers: int) -> list[bytes]:
@@ -252,16 +268,13 @@ async def test_of_a_damaged_segment_the_rest_is_replayed_and_the_file_kept(
     assert [Path(name).suffix for name in names_in(tmp_path)] == [".damaged"] * damaged
 
 
-async def test_a_torn_last_line_is_told_with_its_length(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "vramgate.persistence")
+async def test_a_torn_last_line_is_told_with_its_length(tmp_path: Path, told: list[str]) -> None:
     path = await abandoned(tmp_path, 1)
     with path.open("ab") as file:
         file.write(b"12345")
     async with journal_in(tmp_path) as journal:
-        await journal.replay(Table().write)
-    assert "5 bytes" in caplog.text
+        assert await journal.replay(Table().write) == 1
+    assert any("5 bytes" in line for line in told)
 
 
 async def test_what_the_writer_cannot_take_stays_for_the_next_process(tmp_path: Path) -> None:
