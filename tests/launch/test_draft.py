@@ -72,7 +72,7 @@ def test_an_assumption_that_somebody_overruled_is_none() -> None:
         ("ds.json", "ds.json"),
         ("ds.json", "./ds.json"),
         ("ds.json", "/shared/configs/ds.json"),
-        ("/work/configs/ds.json", "configs/ds.json"),
+        ("/srv/configs/ds.json", "configs/ds.json"),
         ("configs/ds.json", "../configs/ds.json"),
     ],
 )
